@@ -23,10 +23,13 @@ pub fn in_child(f: impl FnOnce() -> String) -> String {
             0 => {
                 let found = f();
                 libc::write(ends[1], found.as_ptr().cast(), found.len());
+                // Not `exit`, which would run the parent's handlers and flush its buffers a second
+                // time.
                 libc::_exit(0)
             }
             child => {
                 assert!(child > 0, "the system refuses a process");
+                // The end of the child's text shows only when no process has this end open.
                 libc::close(ends[1]);
                 let mut found = String::new();
                 let read = File::from_raw_fd(ends[0]).read_to_string(&mut found);

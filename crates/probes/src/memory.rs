@@ -17,7 +17,9 @@ const PART: usize = 1 << 20;
 pub fn find(pattern: &[u8]) -> std::io::Result<Vec<u64>> {
     let memory = File::open("/proc/self/mem")?;
     let maps = fs::read_to_string("/proc/self/maps")?;
+    // Longer than a part, so that a match across the border of two parts is found.
     let mut part = vec![0; PART + pattern.len()];
+    // The buffer holds copies of what it reads, which are no finds.
     let own = part.as_ptr() as u64..part.as_ptr() as u64 + part.len() as u64;
     let mut found = Vec::new();
     for (start, end) in maps.lines().filter_map(bounds) {
@@ -47,6 +49,7 @@ fn bounds(line: &str) -> Option<(u64, u64)> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
     let address = |text| u64::from_str_radix(text, 16).ok();
+    // Secrets are in memory that was written. Code and mapped files would only cost time.
     rest.starts_with("rw").then_some((address(start)?, address(end)?))
 }
 

@@ -55,6 +55,7 @@ impl StateFile {
         let iterations = |prefix| name.strip_prefix(prefix)?.strip_suffix(SUFFIX)?.parse().ok();
         let weights = iterations(WEIGHTS_PREFIX).map(Self::Weights);
         let found = weights.or_else(|| iterations(PREFIX).map(Self::State));
+        // One spelling for each state: a server takes these names from workers.
         found.filter(|file| file.name() == name)
     }
 
@@ -96,6 +97,8 @@ pub fn remove_other_states(folder: &Path, iterations: u32) -> Result<()> {
     let now = states.partition_point(|file| *file <= StateFile::State(iterations));
     let surplus = now.saturating_sub(KEPT);
     for (at, file) in states.iter().enumerate() {
+        // Later states are leftovers of another run. The next resumption would take them for the
+        // last state.
         if at < surplus || at >= now {
             files::remove(&folder.join(file.name()))?;
         }
@@ -161,6 +164,8 @@ impl Checkpoints {
                     }
                     return Ok(Some(training));
                 }
+                // Only damage leads to the state before. Another origin or a failed disk is an
+                // error.
                 Err(error @ Error::File { .. }) => {
                     notice(&format!("{error}; trying the state before it"));
                     damaged = damaged.or(Some(error));
@@ -244,6 +249,7 @@ impl Checkpoints {
     /// [`Error::Checkpoint`] with the system's message. Earlier states are unchanged.
     pub fn write<R: Read + Seek>(&self, training: &Training, server: &Session<R>) -> Result<()> {
         self.keep(&training.state, Content::Checkpoint, training.iteration, server)?;
+        // Only now: until the new state is durable, the earlier ones are the only copies.
         remove_other_states(&self.folder, training.iteration)
     }
 
@@ -274,6 +280,7 @@ impl Checkpoints {
         let origin = Some(self.origin.clone());
         let meta = Meta { iterations, origin, ..Meta::of(server.meta.job) };
         let write = || {
+            // A training that resumes may write a state again, with the same bits.
             let file = NewFile::create(&path, Access::Shared, true)?;
             server.write(file, items, &meta, content)
         };

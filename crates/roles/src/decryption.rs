@@ -81,6 +81,7 @@ impl Decrypted {
             reader.share = Some((share, Draft::new(decryptor, share.bits, values, write)?));
         }
         let decrypted = reader.decoded(plan, read, of_model)?;
+        // Before any value is returned: a result that cannot be counted must not be seen.
         if let Some((share, draft)) = reader.share {
             draft.count(share.ledger)?;
         }
@@ -196,6 +197,7 @@ impl Reader<'_> {
         if let Some((share, draft)) = &mut self.share {
             let mut share = |weights| shared_weights(&plan, weights, *share, &draft.noise());
             weights = weights.iter().map(|weights| share(weights)).collect::<Result<_>>()?;
+            // The history has no noise, so it is not shared.
             history = None;
         }
         let note = (columns, rows, trained);

@@ -369,6 +369,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::WrongResult(_) | Self::Bug(_) => BUG,
+            // The reader of the pipe, such as `head`, has all that it wants.
             Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             _ => MISTAKE,
         }

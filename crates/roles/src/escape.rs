@@ -42,6 +42,7 @@ pub fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
 #[must_use]
 pub fn cell(text: &str) -> Cow<'_, str> {
     let escaped = escaped(text, |c| acts_on_terminal(c) || c == '\n');
+    // A negative number begins like a formula, and must stay a number.
     match text.starts_with(FORMULA_STARTS) && text.parse::<f64>().is_err() {
         true => format!("'{escaped}").into(),
         false => escaped,

@@ -43,6 +43,7 @@ pub enum Access {
 impl Access {
     /// Returns the buffer size. Secrets are not buffered.
     fn buffer_bytes(self) -> usize {
+        // A buffer would hold a copy of the secret that nobody wipes.
         if self == Self::Owner { 0 } else { 1 << 20 }
     }
 }
@@ -81,16 +82,19 @@ fn create_part(path: &Path, access: Access) -> Result<(File, PathBuf)> {
     let prefix = part_prefix(path)?;
     let io = |error| Error::io("create", path, error);
     for _ in 0..ATTEMPTS {
+        // Random, since every container has a process 1, whose leftovers would block the next one.
         let seed = Seed::random().map_err(sudare::Error::from)?;
         let random = Stream::new(&seed, "name of a temporary file", 0).next_u64();
         let mut name = prefix.clone();
         name.push(format!("{random:0RANDOM_DIGITS$x}{PART}"));
         let temporary = path.with_file_name(name);
         let mut options = OpenOptions::new();
+        // Never opens a file or follows a link that somebody put at this name.
         options.write(true).create_new(true);
         #[cfg(unix)]
         if access == Access::Owner {
             use std::os::unix::fs::OpenOptionsExt;
+            // At creation: a later change would leave a moment in which others can open the file.
             options.mode(0o600);
         }
         #[cfg(not(unix))]
@@ -126,6 +130,7 @@ fn remove_stale_parts(path: &Path) -> Result<()> {
     });
     for part in parts {
         let Ok(file) = OpenOptions::new().append(true).open(part.path()) else { continue };
+        // A locked part still has its writer.
         if file.try_lock().is_ok() {
             let _ = fs::remove_file(part.path());
         }
@@ -149,6 +154,7 @@ impl NewFile {
     /// [`Error::Exists`] unless `overwrite`; [`Error::Io`].
     pub fn create(path: &Path, access: Access, overwrite: bool) -> Result<Self> {
         check_free(path, overwrite)?;
+        // Locked before the file exists, so that an interruption cannot miss it.
         let mut files = unfinished();
         remove_stale_parts(path)?;
         let (file, temporary) = create_part(path, access)?;
@@ -173,9 +179,11 @@ impl NewFile {
     /// # Errors
     /// [`Error::Exists`] if another file has taken the name; [`Error::Io`].
     pub fn finish(mut self) -> Result<()> {
+        // Before the list is locked, because a sync may take long.
         self.sync()?;
         let io = |error| Error::io("write", &self.path, error);
         let mut files = unfinished();
+        // Another process may have taken the name since the beginning.
         check_free(&self.path, self.overwrite)?;
         if self.overwrite {
             fs::rename(&self.temporary, &self.path).map_err(io)?;
@@ -233,6 +241,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 /// Renames a file unless the new name is taken, atomically. File systems without hard links do not
 /// guarantee this.
 fn rename_if_free(from: &Path, to: &Path) -> io::Result<()> {
+    // A rename would replace an existing file. A link fails then, in one step.
     match fs::hard_link(from, to) {
         Ok(()) => {
             let _ = fs::remove_file(from);
@@ -256,6 +265,7 @@ impl Write for NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         let mut files = unfinished();
+        // A finished file is no longer in the list.
         if let Some(at) = files.iter().position(|path| *path == self.temporary) {
             files.swap_remove(at);
             let _ = fs::remove_file(&self.temporary);
@@ -335,6 +345,7 @@ pub fn write_text(path: &Path, text: &str, overwrite: bool) -> Result<()> {
 /// # Errors
 /// [`Error::Exists`]; [`Error::NotAFile`]; [`Error::NoFolder`]; [`Error::NotAFolder`].
 pub fn check_free(path: &Path, overwrite: bool) -> Result<()> {
+    // A link that leads nowhere counts as taken. Writing through it would make a file elsewhere.
     match fs::symlink_metadata(path) {
         Ok(_) if fs::metadata(path).is_ok_and(|found| !found.is_file()) => {
             Err(Error::NotAFile { path: path.into() })
@@ -393,6 +404,7 @@ pub fn open(path: &Path, access: Access) -> Result<(BufReader<File>, u64)> {
         return Err(Error::NotAFile { path: path.into() });
     }
     let file = File::open(path).map_err(io)?;
+    // Of the open file, since another one may have the path by now.
     let metadata = file.metadata().map_err(io)?;
     Ok((BufReader::with_capacity(access.buffer_bytes(), file), metadata.len()))
 }
@@ -424,6 +436,7 @@ pub fn read_text(path: &Path, most: u64) -> Result<String> {
         return Err(io(io::Error::new(io::ErrorKind::FileTooLarge, problem)));
     }
     let mut text = String::new();
+    // The file may have grown since its size was read.
     file.take(most).read_to_string(&mut text).map_err(io)?;
     Ok(text)
 }

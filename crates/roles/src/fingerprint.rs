@@ -90,6 +90,7 @@ impl Point {
     const LARGEST: f64 = 4.0;
 
     fn new(index: u64, features: usize, classes: usize) -> Self {
+        // Fixed, because every program must get the same numbers from a table.
         let seed = Seed::from_bytes([0; 32]);
         let between = |label, count: usize, least: f64, most: f64| -> Vec<f64> {
             let mut stream = Stream::new(&seed, label, index);
@@ -105,6 +106,7 @@ impl Point {
     fn value(&self, row: &[f64], class: usize) -> f64 {
         let shift = self.shifts.get(class).copied().unwrap_or_default();
         let products = row.iter().skip(1).zip(&self.factors).map(|(x, factor)| x * factor);
+        // Not the platform's cosine, whose last bits differ between machines.
         real::cos(shift + products.sum::<f64>())
     }
 }

@@ -27,6 +27,7 @@ use sudare_apps::{
 use sudare_table::Table;
 
 /// What keys are made for: the public part of a computation.
+// Files store the number of the variant, so only append variants.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Job {
     /// Logistic regression.
@@ -404,6 +405,7 @@ impl Job {
     /// [`Error::Usage`] if the job has no table, or too large a one; errors from planning the job.
     pub fn plan(&self, params: &Params) -> Result<Plan> {
         let (rows, features) = self.shape()?;
+        // Before planning: a label may state any size, and a plan of it would take long.
         if rows.checked_mul(features).is_none_or(|cells| cells > Table::DEFAULT_MAX_CELLS) {
             return Err(Error::Usage(format!(
                 "a table of {rows} rows and {features} features is too large: the maximum is {} \

@@ -67,6 +67,7 @@ impl Content {
 }
 
 /// Metadata in the label of a file.
+// Files store these fields in order and without names. A change needs another `META_VERSION`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
     /// The job that the keys were made for.
@@ -84,6 +85,7 @@ pub struct Meta {
 }
 
 /// The model that scored rows. The owner compares its preparation with the preparation of the rows.
+// Files store the number of the variant, so only append variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ScoredBy {
     /// A plain model, with the digest of its columns and of their preparation.
@@ -164,6 +166,7 @@ impl Meta {
     pub fn read(label: &Label) -> Option<(Content, Self)> {
         let content = Content::ALL.into_iter().find(|content| content.name() == label.content)?;
         let (&META_VERSION, bytes) = label.meta.split_first()? else { return None };
+        // Each label has one encoding, so bytes after it are refused.
         let Ok((meta, [])) = postcard::take_from_bytes::<Self>(bytes) else { return None };
         Some((content, meta))
     }

@@ -96,6 +96,7 @@ impl Entries {
         if *magic != MAGIC {
             return Err(malformed("it does not start like a ledger"));
         }
+        // Before the checksum, whose place may differ in another version.
         if number(version) != u64::from(VERSION) {
             let found = u32::try_from(number(version)).unwrap_or(u32::MAX);
             return Err(LedgerError::Version { found, supported: VERSION });
@@ -134,9 +135,11 @@ impl Entries {
             }
         }
         let counted = before as u64;
+        // A file that states a higher limit does not raise it.
         let limit = self.limit.min(Release::default().releases);
         if self.releases.len() > before && self.counted() > limit {
             let needed = self.counted().saturating_sub(counted);
+            // All or none: the vectors of one result are counted together.
             self.releases.truncate(before);
             return Err(Error::ReleasesSpent { ledger: place.into(), counted, needed, limit });
         }
@@ -227,10 +230,13 @@ impl Ledger {
     /// # Errors
     /// The errors of [`Ledger::count`].
     pub fn copy_beside(&self, secret: &Path) -> Result<()> {
+        // Locked until the end: a release on another thread counts before or after the move, not in
+        // between.
         let mut state = self.state();
         let known = state.entries()?;
         let file = Some(file_beside(secret, known.key)?);
         let mut copy = State { file, known: Entries::none(known.params, known.key) };
+        // Without releases there is nothing to copy, and a missing ledger counts from 0.
         if known.counted() > 0 {
             copy.count(&known.releases)?;
         }
@@ -258,6 +264,7 @@ impl State {
             return self.known.add(ids, Path::new("the ledger in memory")).map(|_| ());
         };
         let count = || {
+            // Before the file is read: another process could count between reading and writing.
             let _lock = lock(path)?;
             let mut entries = Self::current(path, &self.known)?;
             if entries.add(ids, path)? {
@@ -287,6 +294,7 @@ impl State {
             let expected = known.key;
             return refuse(LedgerError::OtherKey { found, expected });
         }
+        // A ledger only grows, so everything known is at its beginning.
         if !entries.releases.starts_with(&known.releases) {
             let there = |id| entries.releases.contains(id);
             let found = known.releases.iter().filter(|id| there(id)).count() as u64;
@@ -298,12 +306,14 @@ impl State {
 
 /// Returns the path of a key's ledger in the directory of the file `secret`, after following links.
 fn file_beside(secret: &Path, key: KeyId) -> Result<PathBuf> {
+    // Otherwise a link to the key in another directory would have a ledger of its own.
     let secret = fs::canonicalize(secret).map_err(|error| Error::io("find", secret, error))?;
     Ok(secret.with_file_name(format!("{key}.ledger")))
 }
 
 /// Waits until no other process counts in the ledger.
 fn lock(ledger: &Path) -> Result<File> {
+    // A file of its own, because each count replaces the ledger and a lock on it would be lost.
     let path = ledger.with_extension("ledger.lock");
     let io = |error| Error::io("lock", &path, error);
     let file = OpenOptions::new().create(true).append(true).open(&path).map_err(io)?;
@@ -353,6 +363,7 @@ impl Draft {
     /// # Errors
     /// The errors of [`Ledger::count`].
     pub fn count(self, ledger: &Ledger) -> Result<()> {
+        // Another label than the noise has, so that the ledger reveals nothing about the noise.
         let id = |number| *self.seed.derive("ledger", number).as_bytes();
         ledger.count(&(1..=self.drawn).map(id).collect::<Vec<ReleaseId>>())
     }

@@ -43,6 +43,7 @@ pub fn bytes(count: u64) -> String {
 }
 
 fn kib_field(text: &str, name: &str) -> Option<u64> {
+    // `/proc` writes kB for units of 1024 bytes.
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(1024 * line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?)
 }

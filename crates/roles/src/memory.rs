@@ -15,6 +15,7 @@ pub fn check(what: &'static str, needed: u64, advice: &'static str) -> Result<()
         Some(available) if needed > available => {
             Err(Error::Memory { what, needed, available, advice })
         }
+        // Where the system does not tell, only the allocation itself can fail.
         _ => Ok(()),
     }
 }

@@ -29,6 +29,7 @@ pub struct Note {
 }
 
 /// The data that converts decrypted values into values of the table.
+// Files store the number of the variant, so only append variants.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum About {
     /// A table to train on.
@@ -92,6 +93,8 @@ pub struct Trained {
     /// The held-out test rows.
     pub held_out: Option<HeldOut>,
     /// Fingerprints of the rows, if one owner had all of them.
+    // Version 2 appends this field after the note (`More`), so that notes of version 1 are still
+    // read.
     #[serde(skip)]
     pub fingerprints: Option<Fingerprints>,
     /// True if the classes are text even where they look like numbers.

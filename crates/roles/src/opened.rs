@@ -171,6 +171,7 @@ impl<R: Read> Opened<R> {
     /// # Errors
     /// [`Error::File`]; [`Error::Memory`] if the machine has no room for their tables.
     pub fn params(&self) -> Result<Params> {
+        // A failed allocation of the tables would abort the program.
         memory::check(
             "the tables of the parameters",
             self.table_bytes()?,
@@ -343,6 +344,7 @@ pub struct SplitCiphertexts {
 /// The ciphertexts of a table. They stay in their file until they are needed.
 pub struct Stored<R = BufReader<File>> {
     path: PathBuf,
+    // The reader has one position in the file, and several threads ask for parts.
     reader: Mutex<CiphertextReader<R>>,
     count: usize,
     /// Ciphertexts of the note, already read.

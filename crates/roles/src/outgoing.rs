@@ -29,6 +29,7 @@ const CKKS: [u8; 2] = 1_u16.to_le_bytes();
 /// The number of secret keys among kinds of files, the same in all schemes.
 const SECRET_KEY: [u8; 2] = 1_u16.to_le_bytes();
 /// Maximum size of a model in clear that a service accepts, in bytes.
+// The service has the same limit.
 const MAX_MODEL_BYTES: u64 = 16 << 20;
 
 /// The part of a service that a file is sent to.
@@ -132,6 +133,7 @@ pub fn check(
     let refused = |found: &str| {
         Error::Usage(format!("{} {found}, so it is not sent: only {needed} are", path.display()))
     };
+    // Before anything is parsed, so that damaged secret keys stay here, too.
     if is_secret(&start) {
         return Err(Error::Usage(format!(
             "{} is a secret key, which never leaves its owner's machine: name another file",
@@ -216,6 +218,7 @@ impl Outgoing {
         let (file, bytes) = files::open(path, Access::Owner)?;
         let file = file.into_inner();
         let destination = check(&file, bytes, path, allowed, plain_model)?;
+        // The checked file stays open. Another file that gets its name is never sent.
         Ok(Self { file, path: path.into(), bytes, destination })
     }
 
@@ -252,6 +255,7 @@ impl Outgoing {
     /// [`Error::Io`].
     pub fn part(&self, offset: u64, max: u64) -> Result<Vec<u8>> {
         let mut part = Vec::new();
+        // Nothing beyond the checked size is sent, even if the file grows.
         let left = self.bytes.saturating_sub(offset);
         let mut file = &self.file;
         let read = file

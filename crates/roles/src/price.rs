@@ -41,6 +41,7 @@ impl Price {
         held_bytes: u64,
         threads: usize,
     ) -> Result<Self> {
+        // Labels of strangers determine these sizes, so no sum may overflow.
         let under_way = UNDER_WAY
             .saturating_mul(ciphertext_bytes(params, params.top()))
             .saturating_mul(threads as u64);

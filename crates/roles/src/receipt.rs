@@ -80,6 +80,7 @@ impl SigningKey {
     }
 
     fn write(&self, path: &Path) -> Result<()> {
+        // Room for the whole text: a string that grows leaves copies of the key in freed memory.
         let mut text = Zeroizing::new(String::with_capacity(128));
         text.push_str(PREFIX);
         HEXLOWER.encode_append(self.0.as_bytes(), &mut text);
@@ -142,6 +143,7 @@ impl FromStr for ServerKey {
         let mut bytes = [0; 32];
         let read = hex::read(text.trim(), &mut bytes);
         let key = read.and_then(|()| VerifyingKey::from_bytes(&bytes).ok());
+        // Under a key of small order, signatures verify that nobody made.
         key.filter(|key| !key.is_weak())
             .map(Self)
             .ok_or("the key of a server is 64 hexadecimal digits, as `sudare serve key` shows them")
@@ -260,6 +262,8 @@ impl Receipt {
         let form = receipt.text();
         let signed = json(statement);
         let (form, signed) = form.and_then(|form| Ok((form, signed?))).map_err(malformed)?;
+        // The signature is checked for the statement as written anew, so it says nothing about
+        // another form.
         if form != text {
             return Err(malformed("it is not in the form that servers write"));
         }
@@ -268,6 +272,7 @@ impl Receipt {
         hex::read(signature, &mut bytes)
             .ok_or_else(|| malformed("its signature is not hexadecimal"))?;
         let message = [CONTEXT.as_bytes(), signed.as_bytes()].concat();
+        // Strict: refuses points of small order, with which a signature fits several messages.
         let valid = key.0.verify_strict(&message, &Signature::from_bytes(&bytes));
         valid.map_err(|_| ReceiptError::Forged)?;
         Ok(receipt)

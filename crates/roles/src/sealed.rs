@@ -187,6 +187,7 @@ impl<'a> Sealed<'a> {
         let tag = Tag::from(self.tag);
         cipher
             .decrypt_inout_detached(&nonce, self.clear, content.into(), &tag)
+            // The tag does not tell a wrong passphrase from altered bytes.
             .map_err(|_| SealError::WrongPassphrase)?;
         Ok(file)
     }
@@ -272,6 +273,7 @@ fn seal_with(
     let mut own_nonce = [0; NONCE_BYTES];
     own_nonce.copy_from_slice(nonce);
     let cipher = cipher(passphrase, salt, costs)?;
+    // Everything in clear is authenticated, so no header passes for the header of another key.
     let tag = cipher.encrypt_inout_detached(&XNonce::from(own_nonce), clear, content.into());
     let long = |_| sudare::Error::Malformed { what: "file", problem: "it is too long".into() };
     sealed.extend(tag.map_err(long)?);
@@ -284,8 +286,10 @@ fn cipher(passphrase: &Passphrase, salt: &[u8], costs: Costs) -> Result<XChaCha2
     let refused = |_| SealError::SealCosts { memory_kib, passes, lanes };
     let params = argon2::Params::new(memory_kib, passes, lanes, Some(KEY_BYTES));
     let params = params.map_err(refused)?;
+    // The blocks depend on the passphrase, so they are wiped, too.
     let mut blocks = Zeroizing::new(Vec::new());
     let count = params.block_count();
+    // A file may ask for a gibibyte. Too little memory must be an error, not an abort.
     blocks.try_reserve_exact(count).map_err(|_| SealError::SealMemory { memory_kib })?;
     blocks.resize(count, Block::new());
     let mut key = Zeroizing::new([0; KEY_BYTES]);

@@ -145,6 +145,7 @@ pub(crate) fn starts_sealed(file: &mut (impl Read + Seek)) -> io::Result<bool> {
 /// # Errors
 /// [`Error::ForgedKey`]; [`Error::Library`] for a public key of another pair.
 pub fn expect_pair(params: &Params, secret: &Decryptor, public: Arc<PublicKey>) -> Result<()> {
+    // Any level shows a forged key, and this one takes the least work.
     let lowest = Level(0);
     let log2_modulus = params.chain().log2_q(lowest);
     let zero = Encoder::new(params).encode_real_at(&[0.0], lowest, Scale::from_log2(0.0))?;

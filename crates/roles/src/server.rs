@@ -177,6 +177,7 @@ impl<R: Read + Seek> Session<R> {
         self.check_keys()?;
         let table = self.tables.read(0..self.tables.rows())?;
         let result = plan.0.compute(&self.evaluator, &table, &progress)?;
+        // Keys that changed during the computation may have spoilt the result.
         self.check_keys()?;
         Ok(result)
     }

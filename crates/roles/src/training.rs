@@ -146,6 +146,7 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
         let point = self.point()?;
         let shares = self.shares(point.iteration);
         let last = self.plan.job().spec.iterations - 1;
+        // The first rows of the next iteration are read while this one still computes.
         let ahead = self.shares(last.min(point.iteration + 1)).first().cloned();
         let mut gradient: Option<Gradient> = None;
         for (i, share) in shares.iter().enumerate() {
@@ -169,6 +170,7 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
     fn shares(&self, iteration: u32) -> Vec<Range<usize>> {
         let (level, _) = self.plan.input(self.plan.batches().of(iteration));
         let params = &self.session.params;
+        // Two polynomials, with eight bytes a residue.
         let each = 16 * (params.rlwe().limbs(level).q() << params.log_n()) as u64;
         let batch = self.plan.batch(iteration).len() as u64 * each;
         self.plan.shares(iteration, batch.div_ceil(self.share_bytes) as usize)
@@ -203,6 +205,7 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
             false => Vec::new(),
         };
         if let Some(checkpoints) = &self.checkpoints {
+            // The weights first: a state on the disk promises that its weights are there.
             if !weights.is_empty() {
                 checkpoints.write_weights(&weights, next.iteration, &self.session)?;
             }

@@ -84,6 +84,7 @@ pub fn check(name: &str, input: &[u8]) {
 pub fn processor_clock() -> Option<Duration> {
     // User and system time, in hundredths of a second, after the name of the program.
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // From the last parenthesis on, because the name may contain spaces and parentheses.
     let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
     let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
     Some(Duration::from_millis(10 * (ticks(11)? + ticks(12)?)))
@@ -135,6 +136,7 @@ impl Tally {
         if let Some(fault) = run.fault(target)
             && self.faults.len() < 20
         {
+            // Messages of one fault differ in their numbers, which come later.
             let kind = |text: &str| text.chars().take(24).collect::<String>();
             if self.faults.iter().all(|(known, _)| kind(known) != kind(&fault)) {
                 self.faults.push((fault, input.to_vec()));
@@ -164,6 +166,7 @@ impl fmt::Display for Tally {
 pub fn corpus(target: &Target) -> Vec<Vec<u8>> {
     let Ok(entries) = fs::read_dir(targets::corpus(target)) else { return Vec::new() };
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    // Directories list files in any order, and a seed must repeat its run.
     paths.sort();
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }

@@ -152,6 +152,7 @@ impl<S: Written> Parts<S> {
     pub fn mutate(&mut self, rng: &mut Rng) {
         let section = rng.below(self.table.len());
         match rng.below(16) {
+            // Not the first 12 bytes: readers refuse another magic or version at once.
             0 => self.preamble[12 + rng.below(20)] ^= 1 << rng.below(8),
             1..=4 => self.spec.mutate(rng),
             5 => mutate::bytes(&mut self.label.meta, &[], rng),

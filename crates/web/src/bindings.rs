@@ -89,6 +89,7 @@ pub fn check(read: Function, bytes: f64, collection: &str) -> Result<(), JsValue
     let collection = collection.parse().map_err(|error: Error| refused(error))?;
     let source = Source { read, at: 0 };
     let name = Path::new("the file");
+    // The page sends no models in clear.
     let found = outgoing::check(source, bytes as u64, name, &[collection], false);
     found.map(|_| ()).map_err(refused)
 }

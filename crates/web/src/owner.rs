@@ -230,6 +230,7 @@ impl Holder {
     /// # Errors
     /// [`Error::OtherFile`] for another digest; the errors of [`Decrypted::read`].
     pub fn decrypt(&self, result: &[u8], digest: &str) -> Result<Shown> {
+        // A server may send another file than the result of the job.
         let found = blake3::hash(result).to_string();
         if found != digest {
             let expected = digest.into();

@@ -131,6 +131,7 @@ mod linux {
         }
         let ciphertext = encryptor.encrypt_with(&plaintext(&params), &seed).unwrap();
         for row in ciphertext.polys().iter().flat_map(|poly| poly.rows()) {
+            // A ciphertext is public, and what follows may depend on it.
             publish(bytes_of(row));
         }
         (params, ciphertext)
@@ -306,6 +307,7 @@ mod linux {
         let exact_params = exact_params();
         let all: Vec<_> =
             (0..=KEYS).map(|number| Counted::new(&params, &exact_params, number)).collect();
+        // Warms up tables and the allocator, which later calls find as they left them.
         for _ in 0..3 {
             work(&all[0], &seed(0));
         }

@@ -248,6 +248,7 @@ impl Report {
 
 /// Formats a page. `name` is untrusted and ends the title.
 pub(super) fn document(title: &str, name: &str, body: &str) -> String {
+    // The policy below is a second defence: even a name that was not escaped could run no script.
     let name = escape(name);
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n\

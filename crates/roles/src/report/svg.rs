@@ -106,6 +106,7 @@ pub fn escape(text: &str) -> String {
             '>' => escaped += "&gt;",
             '"' => escaped += "&quot;",
             '\'' => escaped += "&#39;",
+            // XML cannot contain these characters, not even as references.
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }

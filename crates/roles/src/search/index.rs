@@ -382,6 +382,7 @@ impl Builder {
             .collect();
         let content = self.content_digest(block, &records)?;
         let path = block_path(&self.folder, block);
+        // Besides the content, the file itself must be as it was written.
         let known = self.catalogue.0.contents.get(block) == Some(&content);
         if known
             && opened::digest(&path).ok().map(|digest| HEXLOWER.encode(&digest)).as_ref()
@@ -389,12 +390,14 @@ impl Builder {
         {
             return Ok(None);
         }
+        // Unfinished on the disk first: a server must not search an index between two states.
         self.manifest.complete = false;
         write_json(&self.folder.join(MANIFEST), Access::Shared, &self.manifest)?;
         let bytes = self.encrypt(block, &records, &path)?;
         set(&mut self.manifest.blocks, block, HEXLOWER.encode(&opened::digest(&path)?));
         set(&mut self.catalogue.0.contents, block, content);
         write_json(&self.folder.join(MANIFEST), Access::Shared, &self.manifest)?;
+        // After the manifest: a block that the catalogue lacks is encrypted again.
         write_json(&self.catalogue.1, Access::Owner, &self.catalogue.0)?;
         Ok(Some(bytes))
     }
@@ -417,6 +420,7 @@ impl Builder {
         self.catalogue.0.deleted.clone_from(deleted);
         write_json(&self.folder.join(MANIFEST), Access::Shared, &self.manifest)?;
         write_json(&self.catalogue.1, Access::Owner, &self.catalogue.0)?;
+        // Last, so that no manifest lists a block that is gone.
         for block in update.blocks..before {
             files::remove(&block_path(&self.folder, block))?;
         }
@@ -425,6 +429,7 @@ impl Builder {
 
     /// Returns the digest of a block's content, by which its owner detects changes.
     fn content_digest(&self, block: usize, records: &[Option<Record<'_>>]) -> Result<String> {
+        // The digest has no key. Anyone who sees it can test guesses, so only the catalogue has it.
         let of = serde_json::to_vec(&self.manifest.of);
         let mut hasher = blake3::Hasher::new();
         hasher.update(&of.map_err(|error| Error::Bug(error.to_string()))?);

@@ -73,6 +73,7 @@ impl<R: Read> Npy<R> {
         let elements = (rows as u64).checked_mul(columns as u64);
         let needed = elements.and_then(|count| count.checked_mul(this.width() as u64));
         let needed = needed.and_then(|bytes| bytes.checked_add(before as u64));
+        // Before memory is allocated for elements: a header may state any shape.
         if needed != Some(file_bytes) {
             return Err(format!(
                 "it has {file_bytes} bytes, which do not match {rows} rows of {columns}"
@@ -94,6 +95,7 @@ impl<R: Read> Npy<R> {
         let mut rows = vec![0; bytes.len()];
         let row_bytes = width.saturating_mul(columns);
         let column_bytes = width.saturating_mul(self.rows);
+        // `chunks_exact` panics for a width of 0.
         if width > 0 {
             for (number, column) in bytes.chunks_exact(column_bytes).enumerate() {
                 let first = number.saturating_mul(width);
@@ -204,6 +206,7 @@ impl<R: Read> Npy<R> {
     /// its bytes.
     fn each(&mut self, count: usize, mut f: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         let width = self.width();
+        // Arrays of empty texts have such elements, and `chunks_exact` panics for a width of 0.
         if width == 0 {
             return (0..count).try_for_each(|_| f(0, &[]));
         }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// Maximum bits of an integer.
+// `pack` shifts a word by this number of bits, and 64 would overflow.
 const MOST_BITS: u32 = 63;
 /// Maximum numbers, or bytes, in a record. A plan has the same limit.
 const MOST: usize = 1 << 10;

@@ -108,6 +108,7 @@ pub fn read_vector(path: &Path, dimension: usize) -> Result<Vec<f64>> {
             return npy.floats(dimension).map_err(parse(path, NPY));
         }
     }
+    // Two, so that a second row is noticed.
     let vectors = VectorFile::open(path, dimension)?.next(2, dimension)?;
     if vectors.len() != dimension {
         let found = vectors.len() / dimension;
@@ -159,6 +160,7 @@ impl VectorFile {
             .has_headers(false)
             .flexible(true)
             .trim(csv::Trim::All)
+            // A line without an end must not fill the memory.
             .from_reader(RecordLimit::new(file));
         Ok(Self::Csv { path: path.into(), reader: Box::new(reader), begun: false })
     }

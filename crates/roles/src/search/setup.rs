@@ -129,6 +129,7 @@ pub(super) fn read<R: Read, M: DeserializeOwned>(file: &Opened<R>, content: Cont
     let label = &file.info().label;
     let needed = content.name();
     if label.content != needed {
+        // A stranger may have written the label, so a message shows only its beginning.
         let found: String = label.content.chars().take(40).collect();
         return Err(Error::Usage(format!(
             "{} holds {found:?}, but the {needed} is needed here: name another file",

@@ -23,8 +23,8 @@ pub struct Bounds {
     pub turns: usize,
     /// Maximum requests of one tenant: the one with the turn, and the ones that wait.
     pub of_tenant: usize,
-    /// Maximum waiting requests of all tenants. Each holds a thread. The only request of a tenant may
-    /// wait beyond it, up to twice the bound.
+    /// Maximum waiting requests of all tenants. Each holds a thread. The first request of a tenant
+    /// may wait beyond it, up to twice the bound.
     pub waiting: usize,
     /// Maximum memory for headers, in bytes.
     pub header_bytes: u64,
@@ -174,8 +174,8 @@ impl Gate {
             );
             return Err(Problem::too_many("TooManyRequests", detail, Some(1)));
         }
-        // A few tenants with all their requests fill the shared places. They must not shut out a tenant
-        // that has none, so such a tenant has places beyond the bound.
+        // A few tenants can fill the shared places. They must not shut out a tenant that has no
+        // request here, so its first one may wait beyond the bound.
         let is_first = state.of_tenant(tenant) == 0;
         let most = if is_first { 2 * self.bounds.waiting } else { self.bounds.waiting };
         if state.waiting.len() >= most {

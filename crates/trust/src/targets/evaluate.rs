@@ -71,6 +71,7 @@ fn ciphertexts_used(file: &[u8]) -> Reached {
     let items = reader.ciphertexts(&pair.params);
     let reached = Reached::of_read(&items);
     if let Ok(mut items) = items {
+        // Every pair is used, so the time grows with the square of the number.
         items.truncate(4);
         items.extend(pair.items.iter().cloned());
         exercise(&pair.evaluator, &items, &pair.params);
@@ -131,6 +132,7 @@ pub fn chosen(input: &mut Input<'_>) -> &'static Case {
 /// Resumes a training from an untrusted state.
 fn checkpoint(bytes: &[u8]) -> Reached {
     let mut input = Input::new(bytes);
+    // Scripts begin with the number of a case, and here is only one.
     let _ = input.byte();
     let resumable = Resumable::get();
     let case = resumable.case;

@@ -97,6 +97,7 @@ fn used(file: &[u8]) -> Reached {
             let items = reader.ciphertexts(&pair.params);
             let reached = Reached::of_read(&items);
             if let Ok(mut items) = items {
+                // Every pair is used, so the time grows with the square of the number.
                 items.truncate(4);
                 items.extend(pair.items.iter().cloned());
                 exercise(&pair.evaluator, &items);
