@@ -130,6 +130,7 @@ impl Checkpoints {
     /// [`Error::InUse`] if another process trains there; [`Error::Exists`]; [`Error::Io`].
     pub fn open(folder: &Path, origin: Origin, replace: bool) -> Result<Self> {
         files::make_folder(folder)?;
+        // Before states are listed, because another process may be writing them.
         let lock = files::lock_folder(folder)?;
         let this = Self { folder: folder.into(), origin, _lock: lock };
         if let Some((_, path)) = this.states()?.pop()

@@ -60,6 +60,7 @@ impl Decrypted {
         share: Option<Share<'_>>,
     ) -> Result<Self> {
         let (_, meta) = result.meta(&Content::RESULTS)?;
+        // Decrypting with another key would give random numbers and no error.
         result.expect_key(params.rlwe().id(), decryptor.key_id())?;
         let path = result.path().to_owned();
         let label = result.info().label.clone();

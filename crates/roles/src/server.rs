@@ -117,6 +117,7 @@ impl Session {
         watch: Option<Arc<Watch>>,
     ) -> Result<Self> {
         keys.meta(&[Content::Keys])?;
+        // All headers come before the parameters, which take time and memory.
         let tables = inputs.tables.iter().map(|path| Opened::digested(path, Kind::Ciphertexts));
         let (tables, digests) = tables.collect::<Result<Vec<_>>>()?.into_iter().unzip();
         let origin = Origin::new(digest, digests);

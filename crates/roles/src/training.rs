@@ -106,6 +106,7 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
             rows: Share::default(),
             share_bytes: share_bytes(),
         };
+        // The start may have taken iterations, which a resumption must not repeat.
         if !is_resumed {
             this.keep(training)?;
         }

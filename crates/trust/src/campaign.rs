@@ -41,6 +41,7 @@ impl Run {
     #[must_use]
     pub fn of(target: &Target, input: &[u8]) -> Self {
         let file = (target.prepare)(input);
+        // Preparing the input is the work of the test, and does not count.
         HEAP.reset_peak_usage();
         let before = HEAP.current_usage();
         let start = Instant::now();

@@ -72,11 +72,13 @@ pub fn run(full: bool) -> Result<ExitCode, Box<dyn Error>> {
     let promises = table(&fs::read_to_string(root().join("SECURITY.md"))?);
     let mut done: Vec<(String, bool, f64)> = Vec::new();
     for command in promises.iter().filter(|row| full || !row.is_long()).map(|row| &row.command) {
+        // Several promises share a command.
         if done.iter().any(|(known, ..)| known == command) {
             continue;
         }
         println!("{command}");
         let start = Instant::now();
+        // Commands of the table contain `&&`.
         let mut shell = Command::new("sh");
         let kept = shell.args(["-c", command]).current_dir(root()).status()?.success();
         done.push((command.clone(), kept, start.elapsed().as_secs_f64()));

@@ -207,9 +207,11 @@ impl Index {
         session.expect(&file).map_err(|error| foreign(error.to_string()))?;
         let meta: BlockMeta =
             setup::read(&file, Content::Block).map_err(|error| foreign(error.to_string()))?;
+        // Blocks of one index could be exchanged for each other.
         if meta != (BlockMeta { setup: session.setup, block }) {
             return Err(foreign(format!("it says that it is block {}", meta.block)).into());
         }
+        // A block of an earlier state has the right label and another digest.
         if self.manifest.blocks.get(block) != Some(&HEXLOWER.encode(&digest)) {
             return Err(altered("its digest is not that of the manifest".into()).into());
         }
@@ -296,6 +298,7 @@ impl Builder {
     pub fn open(folder: &Path, catalogue: &Path, writer: Arc<Writer>) -> Result<Self> {
         let session = writer.session();
         files::make_folder(folder)?;
+        // Before anything is read, because another process may be writing.
         let lock = files::lock_folder(folder)?;
         let of = Of::new(session);
         let manifest = match folder.join(MANIFEST).exists() {

@@ -123,6 +123,7 @@ impl HttpBody for Counted {
 async fn count(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let held = Held::default();
     request.extensions_mut().insert(held.clone());
+    // A path without a route may contain anything, so spans do not show it.
     let route = request.extensions().get::<MatchedPath>().map_or("/", MatchedPath::as_str);
     let span = telemetry::request(request.method().as_str(), route);
     let response = next.run(request).instrument(span.clone()).await;

@@ -139,6 +139,7 @@ pub fn raise_file_limit() {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
         let wanted = (MAX_CONNECTIONS + RESERVED_CONNECTIONS) as u64 + OTHER_FILES;
+        // Beyond the maximum the system refuses the whole change.
         let wanted = maximum.map_or(wanted, |maximum| wanted.min(maximum));
         if current.is_some_and(|current| current < wanted) {
             // On failure there is room for fewer connections, and the others wait.

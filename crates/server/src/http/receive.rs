@@ -111,6 +111,7 @@ impl Receiving {
         upload: Upload,
         mut progress: OwnedMutexGuard<Progress>,
     ) -> Answer<Self> {
+        // Before the file is opened, so that a refused part leaves the upload as it was.
         app.disk.expect_room(unchecked(&upload))?;
         let path = app.store.upload(&upload.id);
         let file =
@@ -129,6 +130,7 @@ impl Receiving {
     /// A [`Problem`] for rejected data, or if the system cannot write.
     pub fn write(&mut self, app: &Server, chunk: Bytes) -> Answer<()> {
         let room = self.upload.bytes.saturating_sub(self.upload.received);
+        // The quota has counted the declared size, so nothing beyond it is stored.
         if chunk.len() as u64 > room {
             let detail = format!("the upload exceeds the declared {} bytes", self.upload.bytes);
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LONG, detail));
@@ -200,6 +202,7 @@ impl Receiving {
                 let mut turn = app.gate.enter(&self.upload.tenant, inspect::memory_of(header))?;
                 let allowed = app.limits.insecure_allowed;
                 let header = inspect::header(file, bytes, collection, allowed)?;
+                // Planning may take seconds, and most files of a job share their plan.
                 if app.planned.get(&header.plan).is_none() {
                     let memory = header.table_bytes;
                     turn.reserve(memory)?;
@@ -245,6 +248,7 @@ impl Receiving {
         // After a restart the facts of the header are unknown, so it is read again.
         self.read_header(app)?;
         let Upload { id, tenant, collection, digest, bytes, .. } = &self.upload;
+        // Before a model is parsed, so that damage on the way is reported as such.
         let found = self.hasher.finalize().to_string();
         if found != *digest {
             return Err(Problem::unusable(

@@ -95,6 +95,7 @@ pub struct Counters {
 impl Counters {
     /// Adds `count` to a counter.
     pub fn add(counter: &AtomicU64, count: u64) {
+        // Nothing else depends on the order of counts.
         counter.fetch_add(count, Ordering::Relaxed);
     }
 }
@@ -335,6 +336,7 @@ where
     let app = Arc::clone(app);
     let span = Span::current();
     let done = tokio::task::spawn_blocking(move || span.in_scope(|| work(&app))).await;
+    // A panic of one request is an error of that request alone.
     done.unwrap_or_else(|error| Err(internal(error).into()))
 }
 

@@ -83,6 +83,7 @@ pub async fn run<F: Future<Output = ()>>(
     let mut input = child.stdin.take().ok_or_else(unpiped)?;
     let output = child.stdout.take().ok_or_else(unpiped)?;
     let errors = child.stderr.take().ok_or_else(unpiped)?;
+    // Read meanwhile, because a full pipe would stop the process.
     let errors = tokio::spawn(async move {
         let mut text = Vec::new();
         let _ = errors.take(MAX_STDERR_BYTES).read_to_end(&mut text).await;
@@ -120,9 +121,11 @@ pub async fn run<F: Future<Output = ()>>(
     }
     let status = child.wait().await?;
     Ok(match last {
+        // A process may still fail after it has reported its result.
         Some(Message::Done) if status.success() => Ended::Done,
         Some(Message::Failed { kind, detail }) => Ended::Failed { kind, detail },
         Some(Message::Stopped) => Ended::Signalled,
+        // A killed process says nothing, and this is no death by itself.
         _ if *wanted.borrow() != Signal::Go => Ended::Signalled,
         _ => {
             let errors = errors.await.unwrap_or_default();

@@ -212,6 +212,7 @@ impl<T: Copy> Known<T> {
     pub fn keep(&self, of: [u8; 32], found: T) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let Newest { all, order } = &mut *state;
+        // A repeated answer keeps its place, so that each digest is in the order once.
         if all.insert(of, found).is_none() {
             order.push_back(of);
         }

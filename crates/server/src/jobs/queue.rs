@@ -460,6 +460,7 @@ impl Server {
             bytes,
             created: job.created,
             finished: object.created,
+            // `sign` fills in the version and the key.
             ..Statement::default()
         })?;
         let receipt = receipt.text()?;
@@ -582,6 +583,7 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
                 _ => Ok(()),
             };
             if let Err(error) = recorded {
+                // The job goes on: later reports contain the totals, too.
                 tracing::warn!(%error, "cannot record the message of a process");
             }
         }

@@ -131,6 +131,7 @@ fn listen(stop: &AtomicBool, may_go_on: bool) {
         }
         stop.fetch_or(line == STOP, Ordering::Relaxed);
     }
+    // `exit` runs no destructors, which would remove partial files.
     files::remove_unfinished(|| process::exit(EXIT_LEFT));
 }
 
@@ -173,6 +174,7 @@ fn run(task: &Task, stop: &AtomicBool) -> Result<Message> {
     let session = Session::open(&Inputs {
         evaluation_key: task.keys.clone(),
         tables: task.tables.clone(),
+        // Objects are never written to again, so their files can be mapped.
         map_keys: true,
         small_keys: false,
     })?;

@@ -101,7 +101,7 @@ pub async fn run(config: WorkerConfig, desk: impl Desk) -> Result<()> {
         };
         match blocking(&worker, move |worker| worker.desk.claim(&offer)).await {
             Ok(Some(assignment)) => {
-                // The server cannot be trusted with a wrong assignment, so the worker ends.
+                // A genuine server sends no wrong names. So the worker ends, and does not claim again.
                 assignment.check()?;
                 let span = telemetry::job(assignment.kind.name(), &assignment.job);
                 worker.run_job(assignment, ending.clone()).instrument(span).await;
@@ -199,6 +199,7 @@ impl<D: Desk> Worker<D> {
         let done = self.work_on(&claim, assignment).await;
         let left = match done {
             Ok(None) => Ok(()),
+            // The server has taken the job back already.
             _ if claim.is_lost() => Ok(()),
             Ok(Some(why)) => self.leave(&claim, why).await,
             Err(error) => {

@@ -205,6 +205,7 @@ impl Log {
     /// Waits for the lock to append, which other processes use too.
     fn lock(&self) -> Result<File> {
         let path = self.folder.join("lock");
+        // Commands such as `sudare serve token` add lines while the server runs.
         let lock = OpenOptions::new().create(true).append(true).open(path);
         let lock = lock.map_err(self.io("lock"))?;
         lock.lock().map_err(self.io("lock"))?;
@@ -501,6 +502,7 @@ impl Repeats {
     /// Takes the counts since the last sweep.
     pub fn sweep(&self) -> Vec<(Repeated, u64)> {
         let all = core::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        // The first of each kind was recorded at once.
         all.into_iter().filter(|(_, times)| *times > 0).collect()
     }
 }

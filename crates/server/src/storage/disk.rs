@@ -94,6 +94,7 @@ impl Disk {
         let Some(space) = space(&self.folder) else { return Ok(()) };
         let bytes = BALLAST_BYTES.min(space.all / BALLAST_PART);
         let is_there = self.ballast.bytes() >= bytes;
+        // Only beyond the reserve. Otherwise the ballast would take the room that it gave.
         if is_there || space.free < self.reserve(space).saturating_add(bytes) {
             return Ok(());
         }
@@ -135,6 +136,7 @@ impl Ballast {
     /// Removes the file. Returns whether it freed any space.
     #[must_use]
     pub fn give_up(&self) -> bool {
+        // Only a file with bytes frees space and justifies another attempt.
         let bytes = self.bytes();
         let freed = fs::remove_file(&self.0).is_ok() && bytes > 0;
         if freed {

@@ -264,6 +264,7 @@ impl Records {
     fn with(mut engine: Engine, place: PathBuf, folder: &Path) -> Result<Self> {
         match engine.migrate(&MIGRATIONS).map_err(|error| failed(&place, error))? {
             VERSION => {}
+            // A newer program may rely on tables in ways that this one does not know.
             found => {
                 return Err(Error::Usage(format!(
                     "{} has records of version {found}, and this program supports {VERSION}: use the \
@@ -277,6 +278,7 @@ impl Records {
         let log = Log::of(folder);
         let ballast = Ballast::of(folder);
         let this = Self { place, are_shared, ballast, log, open };
+        // A killed process may have recorded lines that the files lack.
         this.sync_log()?;
         Ok(this)
     }

@@ -136,6 +136,7 @@ impl Store {
         let path = self.object(tenant, digest);
         let Some(bucket) = &self.bucket else { return Ok(path) };
         if path.exists() {
+            // `tidy_copies` removes the copies that were not used for the longest time.
             touch(&path)?;
             return Ok(path);
         }

@@ -100,6 +100,7 @@ pub fn forbidden(detail: &str) -> Problem {
 /// Returns the owner of the token of a request.
 pub async fn owner(parts: &Parts, app: &App) -> Result<Owner, Problem> {
     let found = known_owner(parts, app).await;
+    // Attempts to guess a token must be in the audit log.
     if matches!(&found, Err(problem) if problem.status == StatusCode::UNAUTHORIZED) {
         blocking(app, |app| app.note(&Repeated::Refused)).await?;
     }

@@ -33,6 +33,7 @@ const MAX_JSON_BYTES: usize = 64 << 10;
 
 /// Parses a JSON body as `what`.
 pub async fn json<T: DeserializeOwned>(body: Body, what: &str) -> Answer<T> {
+    // For 64 KiB in all, the limit of silence also serves as the limit of the whole body.
     let body = timeout(MAX_SILENCE, to_bytes(body, MAX_JSON_BYTES)).await;
     let body = body.map_err(|_| incomplete("the request did not arrive within a minute"))?;
     let body = body.map_err(|_| Problem::bad("Usage", "the request is too long"))?;
@@ -97,6 +98,7 @@ async fn pass_on(mut body: Body, chunks: mpsc::Sender<Bytes>) -> Answer<()> {
         match frame {
             Ok(None) => return Ok(()),
             Ok(Some(Ok(frame))) => {
+                // Trailers hold no data.
                 let Ok(data) = frame.into_data() else { continue };
                 let bytes = data.len();
                 pace.bytes = pace.bytes.saturating_add(bytes as u64);

@@ -311,6 +311,7 @@ impl Submission {
     fn add(self, app: &Server, priced: Priced) -> Answer<(Job, bool)> {
         let Priced { seconds, cpu_seconds, memory_bytes, result_bytes } = priced;
         app.disk.expect_room(result_bytes)?;
+        // The job could never start, so it must not wait in the queue.
         if memory_bytes > app.limits.memory_bytes {
             let detail = format!(
                 "the job needs {memory_bytes} bytes of memory, and jobs may use {} on this server",
@@ -473,6 +474,7 @@ impl Following {
                     // All changes are sent.
                     Err(_) => return None,
                 },
+                // An open stream would hold up the end of the server.
                 _ = self.ending.wait_for(|ending| *ending) => return None,
             }
         }

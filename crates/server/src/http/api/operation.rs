@@ -82,6 +82,7 @@ async fn usage(State(app): State<App>, Tenant(tenant): Tenant) -> Answer {
 /// Checks that the records and the directory are usable, and that the server is not shutting down.
 pub async fn ready(State(app): State<App>) -> Answer<&'static str> {
     let unready = |what: &str| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "Unready", what);
+    // A load balancer then sends requests elsewhere before connections are refused.
     if *app.ending.borrow() {
         return Err(unready("the server is shutting down"));
     }

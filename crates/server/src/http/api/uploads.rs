@@ -366,6 +366,7 @@ pub async fn sweep(app: &App) {
         let kept = app.limits.upload_seconds;
         let before = now().saturating_sub(kept);
         for upload in app.records.stale_uploads(name, before, before.saturating_sub(kept))? {
+            // An upload that a request writes to is not stalled.
             if let Some(_writing) = app.uploads.take(&upload.id) {
                 // A part may have arrived before the lock was written.
                 let found = app.records.upload(&upload.tenant, &upload.id)?;

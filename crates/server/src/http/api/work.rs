@@ -110,6 +110,7 @@ impl FromRequestParts<App> for Claimed {
         let (id, fence) = path.get("name").cloned().zip(fence).ok_or_else(Problem::not_found)?;
         let found = blocking(app, move |app| {
             let held = app.records.leased_job(&id, fence)?;
+            // Names and numbers of leases are no secrets, so the token must be the claimant's.
             let held = held.filter(|job| job.worker.as_ref() == Some(&worker));
             held.ok_or_else(|| stale(app, &id))
         });
@@ -307,6 +308,7 @@ async fn put_result(
     let file = receive(&app, &job, path.clone(), digest, body).await?;
     blocking(&app, move |app| {
         let finish = || file.finish();
+        // As for states: only the holder of the lease may name the file.
         let written = app.records.under_lease(&job.id, job.fence, app.lease_end(), finish)?;
         written.ok_or_else(|| stale(app, &job.id))?;
         let kept = app.keep_result(&job, &path, REMOVAL_PATIENCE)?;

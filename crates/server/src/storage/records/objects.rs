@@ -244,6 +244,8 @@ impl Records {
     pub fn begin_upload(&self, new: &Upload, limits: &TenantLimits) -> Result<Begun> {
         self.write(|db| {
             let more = new.bytes.max(MIN_BYTES);
+            // In the transaction of the insertion: requests at the same time cannot exceed a limit
+            // together.
             if !new.complete {
                 if bytes_of(db, &new.tenant)?.saturating_add(more) > limits.bytes {
                     return Ok(Begun::TooLarge);

@@ -252,6 +252,7 @@ impl Postgres {
         if ended.is_err() {
             self.disconnect();
         }
+        // A transaction that did not commit has failed, whatever it returned.
         done.and_then(|value| ended.map(|()| value))
     }
 

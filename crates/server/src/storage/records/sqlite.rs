@@ -16,6 +16,7 @@ pub struct Sqlite(Connection);
 
 fn failed(error: rusqlite::Error) -> io::Error {
     let kind = match error.sqlite_error_code() {
+        // By this kind `Records::write` knows that removing the ballast may help.
         Some(rusqlite::ErrorCode::DiskFull) => io::ErrorKind::StorageFull,
         _ => io::ErrorKind::Other,
     };
@@ -109,6 +110,7 @@ impl Sqlite {
     pub fn open(path: &Path) -> io::Result<Self> {
         make_private(path)?;
         let connection = Connection::open(path).map_err(failed)?;
+        // Commands such as `sudare serve token` write while the server runs.
         connection.busy_timeout(PATIENCE).map_err(failed)?;
         // Changes are on the disk before the server responds.
         connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
@@ -139,6 +141,7 @@ impl Sqlite {
         let before: i64 = version(&transaction).map_err(failed)?;
         for (at, step) in steps.iter().enumerate().skip(usize::try_from(before).unwrap_or(0)) {
             transaction.execute_batch(step).map_err(failed)?;
+            // In the transaction of the step, so that a kill leaves both or neither.
             transaction.pragma_update(None, "user_version", at as i64 + 1).map_err(failed)?;
         }
         transaction.commit().map_err(failed)?;

@@ -83,6 +83,7 @@ pub(super) fn exceeded(
     let to_come: f64 = db.value(sql, &values![tenant])?;
     let exceeds =
         |used: f64, most: Option<f64>| most.is_some_and(|most| used + to_come + more > most);
+    // The total first, since waiting for tomorrow would not help.
     Ok(if exceeds(all, limits.total_seconds) {
         Some(CpuPeriod::Total)
     } else {

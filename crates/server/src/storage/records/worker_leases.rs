@@ -10,7 +10,8 @@ use crate::{clock::Seconds, cluster::lease::Report};
 use std::io;
 use sudare_roles::error::Result;
 
-/// Maximum CPU milliseconds of a claim. The server ignores anything beyond that.
+/// Maximum CPU milliseconds of a claim. The server ignores what a worker reports beyond that.
+// A compromised worker must not overflow the sum of a tenant.
 const MAX_CPU_MILLISECONDS: u64 = 1 << 40;
 
 /// Prolongs the lease with this fence. Returns whether it exists.
