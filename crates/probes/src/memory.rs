@@ -19,7 +19,7 @@ pub fn find(pattern: &[u8]) -> std::io::Result<Vec<u64>> {
     let maps = fs::read_to_string("/proc/self/maps")?;
     // Longer than a part, so that a match across the border of two parts is found.
     let mut part = vec![0; PART + pattern.len()];
-    // The buffer holds copies of what it reads, which are no finds.
+    // The buffer holds copies of the memory that it reads. They do not count.
     let own = part.as_ptr() as u64..part.as_ptr() as u64 + part.len() as u64;
     let mut found = Vec::new();
     for (start, end) in maps.lines().filter_map(bounds) {

@@ -160,7 +160,7 @@ impl Encryption {
                 let trained = prepared.trained(weights, encoding, held_out)?;
                 let about = About::Train(Box::new(trained));
                 let rows = prepared.rows(plan)?;
-                // Nobody can check this later, since the server sees no values.
+                // The last chance to check: the server sees no values.
                 plan.check(&rows)?;
                 let messages = Messages::new(plan.shapes(), plan.pack(&rows));
                 self.write_messages(to, messages, (&note(about), None), Content::Table, progress)

@@ -43,7 +43,7 @@ pub enum Access {
 impl Access {
     /// Returns the buffer size. Secrets are not buffered.
     fn buffer_bytes(self) -> usize {
-        // A buffer would hold a copy of the secret that nobody wipes.
+        // A buffer would hold a copy of the secret that stays in memory.
         if self == Self::Owner { 0 } else { 1 << 20 }
     }
 }

@@ -139,7 +139,7 @@ impl Entries {
         let limit = self.limit.min(Release::default().releases);
         if self.releases.len() > before && self.counted() > limit {
             let needed = self.counted().saturating_sub(counted);
-            // All or none: the vectors of one result are counted together.
+            // All or nothing: the vectors of one result are counted together.
             self.releases.truncate(before);
             return Err(Error::ReleasesSpent { ledger: place.into(), counted, needed, limit });
         }

@@ -143,7 +143,7 @@ impl FromStr for ServerKey {
         let mut bytes = [0; 32];
         let read = hex::read(text.trim(), &mut bytes);
         let key = read.and_then(|()| VerifyingKey::from_bytes(&bytes).ok());
-        // Under a key of small order, signatures verify that nobody made.
+        // Under a key of small order, forged signatures verify.
         key.filter(|key| !key.is_weak())
             .map(Self)
             .ok_or("the key of a server is 64 hexadecimal digits, as `sudare serve key` shows them")

@@ -51,7 +51,7 @@ impl Problem {
     /// Makes a problem for something that the tenant does not have. Other tenants may have it.
     #[must_use]
     pub fn not_found() -> Self {
-        // The same words for missing and for foreign objects, so that nobody can tell them apart.
+        // The same words for missing and for foreign objects, so that they cannot be told apart.
         Self::new(StatusCode::NOT_FOUND, "NotFound", "nothing of this name exists here")
     }
 

@@ -131,7 +131,7 @@ mod linux {
         }
         let ciphertext = encryptor.encrypt_with(&plaintext(&params), &seed).unwrap();
         for row in ciphertext.polys().iter().flat_map(|poly| poly.rows()) {
-            // A ciphertext is public, and what follows may depend on it.
+            // A ciphertext is public, so later code may depend on it.
             publish(bytes_of(row));
         }
         (params, ciphertext)

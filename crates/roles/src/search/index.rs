@@ -432,7 +432,7 @@ impl Builder {
 
     /// Returns the digest of a block's content, by which its owner detects changes.
     fn content_digest(&self, block: usize, records: &[Option<Record<'_>>]) -> Result<String> {
-        // The digest has no key. Anyone who sees it can test guesses, so only the catalogue has it.
+        // The digest has no key. A reader of it can test guesses, so only the catalogue has it.
         let of = serde_json::to_vec(&self.manifest.of);
         let mut hasher = blake3::Hasher::new();
         hasher.update(&of.map_err(|error| Error::Bug(error.to_string()))?);

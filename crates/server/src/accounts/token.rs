@@ -126,7 +126,7 @@ impl Token {
     }
 
     fn digest(&self) -> blake3::Hash {
-        // A fast digest is enough: nobody can guess 256 random bits, unlike a password.
+        // A fast digest is enough: unlike a password, 256 random bits cannot be guessed.
         blake3::Hash::from(blake3::derive_key(CONTEXT, &self.secret[..]))
     }
 
@@ -160,8 +160,7 @@ impl fmt::Debug for Token {
 /// # Errors
 /// [`Error::Library`] without randomness.
 pub fn random_id() -> Result<String> {
-    // 64 bits: names must be unique, not secret. Tenants find what they name only by tenant and
-    // name.
+    // 64 bits: names must be unique, not secret. Each request of a tenant looks up tenant and name.
     let mut bytes = [0; ID_BYTES];
     getrandom::fill(&mut bytes).map_err(internal)?;
     Ok(HEXLOWER.encode(&bytes))

@@ -27,7 +27,7 @@ use tokio::{
 use write_timeout::WriteTimeout;
 
 /// Maximum time to receive request headers, and for a TLS handshake.
-// Nobody has shown a token by then, so this bounds how long strangers hold connections.
+// No token was checked by then, so this bounds how long strangers hold connections.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum time in which a client reads nothing of a response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -39,7 +39,7 @@ const MAX_CONNECTIONS: usize = 4096;
 // Without them, clients that hold all other connections would make a sound server look dead.
 const RESERVED_CONNECTIONS: usize = 64;
 /// Maximum duration of a reserved connection.
-// Short, so that clients who take the reserve, too, lose it soon.
+// Short, so that clients that take the reserve, too, lose it soon.
 const RESERVED_TIME: Duration = Duration::from_secs(5);
 /// Open files besides connections: records, uploads and pipes.
 #[cfg(unix)]

@@ -36,7 +36,7 @@ fn space(folder: &Path) -> Option<Space> {
     #[cfg(unix)]
     {
         let found = rustix::fs::statvfs(folder).ok()?;
-        // `statvfs` counts in units of `f_frsize`. `f_bavail` leaves out what only root may use.
+        // `statvfs` counts in units of `f_frsize`. `f_bavail` leaves out root's part.
         let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
         Some(Space { free: bytes(found.f_bavail), all: bytes(found.f_blocks) })
     }
