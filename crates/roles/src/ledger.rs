@@ -346,6 +346,7 @@ impl Draft {
         numbers.iter().for_each(|number| {
             hasher.update(&number.to_le_bytes());
         });
+        // Whatever the ciphertexts say: two different values must never get the same noise.
         for value in values {
             hasher.update(&value.to_bits().to_le_bytes());
         }

@@ -85,8 +85,10 @@ fn ask(program: &Program, question: Question, table_bytes: u64) -> Answer<Found>
     let answered = child::ask(program, &line);
     let text = match answered.map_err(|error| Error::io("start", &program.file, error))? {
         Outcome::Message(text) => text,
+        // 422: the file is at fault, and another attempt would end in the same way.
         Outcome::OutOfMemory => return Err(too_much("more memory")),
         Outcome::OutOfTime => return Err(too_much("longer")),
+        // 500, so that the upload is kept: a death says nothing about the file.
         Outcome::Died(how) => return Err(internal(format!("planning ended: {how}")).into()),
     };
     match serde_json::from_str(&text).map_err(internal)? {

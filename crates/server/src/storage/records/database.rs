@@ -48,6 +48,7 @@ macro_rules! integers {
 }
 integers!(u32, u64, i64);
 
+// Both databases store booleans as numbers, because SQLite has no type for them.
 impl From<bool> for Value {
     fn from(value: bool) -> Self {
         Self::Integer(value.into())

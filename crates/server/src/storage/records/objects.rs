@@ -177,6 +177,7 @@ pub(super) fn is_kept(db: &dyn Database, new: &Object, done: u64) -> io::Result<
 
 /// Adds an object, unless its tenant has it.
 pub(super) fn add_object(db: &dyn Database, new: &Object) -> io::Result<()> {
+    // A file of the same digest is the same file, so a conflict is no error.
     let sql = "INSERT INTO objects (tenant, digest, collection, bytes, created, about) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
     let Object { tenant, digest, collection, bytes, created, about } = new;
