@@ -583,7 +583,7 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
                 _ => Ok(()),
             };
             if let Err(error) = recorded {
-                // The job goes on: later reports contain the totals, too.
+                // A lost report is no reason to end hours of work.
                 tracing::warn!(%error, "cannot record the message of a process");
             }
         }
