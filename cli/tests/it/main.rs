@@ -6,6 +6,8 @@ mod common;
 mod bad_input;
 mod checkpoints;
 mod exact;
+#[cfg(unix)]
+mod examples;
 mod help;
 mod journey;
 #[cfg(unix)]
