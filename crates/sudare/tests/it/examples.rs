@@ -1,16 +1,37 @@
 //! The programs in `examples` do what they say.
 #![allow(dead_code, clippy::print_stdout, reason = "examples are programs")]
 
+#[path = "../../examples/bfv_bootstrapping.rs"]
+mod bfv_bootstrapping;
+#[path = "../../examples/bgv_counts.rs"]
+mod bgv_counts;
 #[path = "../../examples/bootstrapping.rs"]
 mod bootstrapping;
+#[path = "../../examples/dot_product.rs"]
+mod dot_product;
 #[path = "../../examples/encrypt_compute_decrypt.rs"]
 mod encrypt_compute_decrypt;
+#[path = "../../examples/files.rs"]
+mod files;
 #[path = "../../examples/integer_slots.rs"]
 pub mod integer_slots;
 #[path = "../../examples/own_circuit.rs"]
 mod own_circuit;
 #[path = "../../examples/real_slots.rs"]
 mod real_slots;
+#[path = "../../examples/sigmoid.rs"]
+mod sigmoid;
+
+#[test]
+fn the_index_lists_every_example() {
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let index = std::fs::read_to_string(examples.join("README.md")).unwrap();
+    for entry in std::fs::read_dir(examples).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let listed = |program: &str| index.contains(&format!("`{program}`"));
+        assert!(name.strip_suffix(".rs").is_none_or(listed), "{name}");
+    }
+}
 
 #[test]
 fn a_server_computes_a_mean_square() {
@@ -18,6 +39,46 @@ fn a_server_computes_a_mean_square() {
     let expected = (n - 1.0) * (2.0 * n - 1.0) / (6.0 * n * n);
     let found = encrypt_compute_decrypt::run().unwrap();
     assert!((found - expected).abs() < 1e-4, "{found} for {expected}");
+}
+
+#[test]
+fn a_dot_product_is_found_for_any_length() {
+    let found = dot_product::run(&[0.5, -1.0, 2.0], &[4.0, 2.0, -0.5]).unwrap();
+    assert!((found + 1.0).abs() < 1e-4, "{found}");
+}
+
+#[test]
+fn slots_become_their_sigmoids() {
+    let arguments = [-7.5, -1.0, 0.25, 8.0];
+    for (x, found) in arguments.into_iter().zip(sigmoid::run(&arguments).unwrap()) {
+        let expected = sigmoid::sigmoid(x);
+        assert!((found - expected).abs() < 2e-4, "{x}: {found} for {expected}");
+    }
+}
+
+#[test]
+fn rows_with_both_marks_are_counted() {
+    let left: Vec<bool> = (0..500).map(|row| row % 3 == 0).collect();
+    let right: Vec<bool> = (0..500).map(|row| row % 5 < 2).collect();
+    let expected = left.iter().zip(&right).filter(|(x, y)| **x && **y).count();
+    assert_eq!(bgv_counts::run(&left, &right).unwrap(), expected as i128);
+}
+
+#[test]
+fn integers_get_new_levels() {
+    let found = bfv_bootstrapping::run(&[0, 1, -3, 7]).unwrap();
+    // 7^4 is 2401, which is 88 modulo 257.
+    assert_eq!(found, [0, 1, 81, 88]);
+}
+
+#[test]
+fn files_are_all_that_owner_and_server_exchange() {
+    let name = format!("files-{}", std::process::id());
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&directory).unwrap();
+    let squares = files::run(&directory, &[1.5, -2.0]).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert!((squares[0] - 2.25).abs() < 1e-4 && (squares[1] - 4.0).abs() < 1e-4, "{squares:?}");
 }
 
 #[test]
