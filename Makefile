@@ -212,7 +212,7 @@ test-python: $(PYTHON)/bin/maturin
 	PATH="$(abspath $(PYTHON))/bin:$$PATH" MATURIN_PEP517_ARGS="--profile dev" \
 	  $(PYTHON)/bin/pip install --quiet --no-build-isolation --force-reinstall --no-deps .
 	$(PYTHON)/bin/python -m pytest --quiet --durations=20 --numprocesses=auto --dist=worksteal $(TESTS)
-	$(PYTHON)/bin/mypy python/sudare python/tests
+	$(PYTHON)/bin/mypy python/sudare python/tests python/examples
 	$(PYTHON)/bin/python -m mypy.stubtest sudare
 
 $(PYTHON)/bin/maturin: python/tests/requirements.txt
