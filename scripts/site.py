@@ -25,6 +25,10 @@ OUTSIDE = {
     "CONTRIBUTING.md": "contributing",
     "SECURITY.md": "security",
     "benches/peers/README.md": "comparing",
+    "cli/examples/README.md": "examples/shell",
+    "crates/apps/examples/README.md": "examples/rust-applications",
+    "crates/sudare/examples/README.md": "examples/rust",
+    "python/examples/README.md": "examples/python",
     "python/README.md": "python",
 }
 
