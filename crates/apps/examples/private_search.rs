@@ -12,7 +12,7 @@ use sudare::{
 use sudare_apps::search::{Answer, Block, Metric, Mode, Plan, Query, Record, Spec};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let vectors: Vec<Vec<f64>> = (0..200).map(|row| vector(row)).collect();
+    let vectors: Vec<Vec<f64>> = (0..200).map(vector).collect();
     let question: Vec<f64> = vectors[42].iter().map(|x| x + 0.01).collect();
     for (row, similarity) in run(&vectors, &question, 3)? {
         println!("row {row:3}  similarity {similarity:.4}");
@@ -53,7 +53,10 @@ pub fn run(
     let mut index = Vec::new();
     for (number, records) in records.chunks(plan.block_len()).enumerate() {
         let mut block = Vec::new();
-        plan.encrypt_block(&encryptor, number, records, |_, part| Ok(block.push(part)))?;
+        plan.encrypt_block(&encryptor, number, records, |_, part| {
+            block.push(part);
+            Ok(())
+        })?;
         index.push(block);
     }
     let query = plan.encrypt_query(&encryptor, question)?;
