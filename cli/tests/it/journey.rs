@@ -289,7 +289,7 @@ fn rows_weigh_by_their_class() {
 fn tables_may_be_parquet() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/apps/tests/parquet");
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/table/tests/parquet");
     fs::copy(place.join("snappy.parquet"), at.join("t.parquet")).unwrap();
     let run = |line: &str| sudare_at(at, line);
     run("keygen --params auto --for train:60x8 --iterations 2 --out keys").ok();
@@ -459,7 +459,7 @@ fn owners_finish_models_tests_and_quantiles() {
     encrypt("--by g").mistake(&["histogram:40x4x4", "--by"]);
     encrypt("--edges h=log").mistake(&["\"h\"", "g, a, y, w"]);
     encrypt("--edges log").mistake(&["\"g\"", "positive"]);
-    encrypt("--edges 0,1,2").mistake(&["4 bins have 5"]);
+    encrypt("--edges 0,1,2").mistake(&["4 bins need 5"]);
     encrypt("--edges 0,2").mistake(&["three or more"]);
     // The last for all counts, and that of a column before it.
     encrypt("--edges quantile --edges a=0,5,15.5,30,39").ok();

@@ -222,7 +222,7 @@ fn altered_logs_are_found_out(service: &mut Service, copy: &str, events: usize) 
     let file = service.folder.join("audit/audit-0000000000000001.jsonl");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replacen("secret-key-refused", "secret-key-received", 1)).unwrap();
-    let line = "audit-0000000000000001.jsonl is not a valid unbroken audit log: of line 1";
+    let line = "audit-0000000000000001.jsonl is not a valid unbroken audit log: line 1";
     for options in [service.place(), copy.to_owned()] {
         assert!(audit(&options).mistake(&[line]).stderr.contains("Parse"));
     }
