@@ -521,7 +521,7 @@ def test_arrays_are_bootstrapped_when_it_is_asked_for(boot: sudare.IntegerContex
     toys = toy()
     with pytest.raises(errors.ArgumentError, match="set for bootstrapping"):
         toys.bootstrap(toys.encrypt([1]))
-    with pytest.raises(errors.LevelExhaustedError, match="9 more"):
+    with pytest.raises(errors.LevelExhaustedError, match="needs 9 levels"):
         x.polynomial([1] * 300)
 
 

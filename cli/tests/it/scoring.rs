@@ -258,7 +258,7 @@ fn what_cannot_be_scored_is_refused() {
         ("stats:189x9 --share 4 --score-range 8", "--score-range is for shared scores"),
         ("predict:189x9 --share 4 --score-range 8 --probability 4", "--probability is not for"),
         ("predict:189x9 --share 4 --score-range 0.5", "a range of 1 to 1024"),
-        ("predict:189x9 --share 12 --score-range 1024", "values to 12 bits"),
+        ("predict:189x9 --share 12 --score-range 1024", "shared to 12 bits"),
         ("bootstrap --share 4", "--share is for trained models, statistics, and scores"),
         ("predict:189x9 --probability 17", "1 to 16"),
         ("predict:189x0", "predict:ROWSxFEATURES"),
@@ -371,6 +371,6 @@ fn statistics_are_shared_to_the_bits_that_their_keys_were_made_for() {
     decrypt("--share 1").mistake(&["--share 1", "make keys with --share 1"]);
     // A named set that has not the precision.
     let line = "keygen --params n14 --for stats:189x9 --share 10 --out other";
-    sudare_at(owner, line).mistake(&["values to 10 bits", "more precision"]);
+    sudare_at(owner, line).mistake(&["shared to 10 bits", "more precision"]);
     assert!(!owner.join("other").exists());
 }

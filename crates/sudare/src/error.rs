@@ -17,7 +17,7 @@ pub enum Error {
         problem: String,
     },
     /// No preset has this name.
-    #[error("there is no preset {name:?}: the presets are {known}")]
+    #[error("there is no preset {name:?}: choose one of {known}")]
     UnknownPreset {
         /// The requested name.
         name: String,
@@ -26,9 +26,9 @@ pub enum Error {
     },
     /// A key would be insecure for its secret.
     #[error(
-        "{what} has {security_bits:.1} bits of security at N = 2^{log_n} and log2 of the modulus \
-         {log2_qp:.1}; {needed:.0} are needed, so at most {limit:.0} bits of modulus: use a \
-         larger ring or a shorter chain, or write `insecure` into the parameters"
+        "{what} has {security_bits:.1} bits of security, but {needed:.0} are required: its modulus \
+         has {log2_qp:.1} bits, and a ring of N = 2^{log_n} allows at most {limit:.0}; use a \
+         larger ring or a shorter chain, or set `insecure` in the parameters for a test"
     )]
     Insecure {
         /// The estimated object.
@@ -46,7 +46,7 @@ pub enum Error {
     },
     /// Two objects come from different parameters.
     #[error(
-        "this {what} belongs to parameters {found}, but the operation to {expected}: use objects made under the same parameters"
+        "this {what} belongs to parameters {found}, but the operation needs {expected}: use objects made under the same parameters"
     )]
     ParamsMismatch {
         /// The object.
@@ -58,7 +58,7 @@ pub enum Error {
     },
     /// Two objects come from different secret keys.
     #[error(
-        "this {what} belongs to key {found}, but the operation to key {expected}: use objects of the same key pair"
+        "this {what} belongs to key {found}, but the operation needs key {expected}: use objects of the same key pair"
     )]
     KeyMismatch {
         /// The object.
@@ -78,7 +78,8 @@ pub enum Error {
     },
     /// The circuit is deeper than the ciphertext allows.
     #[error(
-        "{op} needs {needed} more level(s), the ciphertext is at level {level}: choose parameters with more levels, or bootstrap first"
+        "{op} needs {needed} level{}, but the ciphertext is at level {level}: choose parameters with more levels, or bootstrap first",
+        if *.needed == 1 { "" } else { "s" }
     )]
     LevelExhausted {
         /// The operation.
@@ -100,7 +101,7 @@ pub enum Error {
     },
     /// Ciphertexts of the chain and above its top share no primes.
     #[error(
-        "level {found} has other primes than level {needed}, as levels above {top} do: rescale to level {top} first"
+        "level {found} is above the top level {top} and has other primes than level {needed}: rescale to level {top} first"
     )]
     RaisedLevel {
         /// Level of the operand.
@@ -112,7 +113,7 @@ pub enum Error {
     },
     /// Scales differ by more than rounding.
     #[error(
-        "{op}: scales 2^{left:.6} and 2^{right:.6} differ: bring one to the other with match_scale"
+        "{op}: the scales 2^{left:.6} and 2^{right:.6} differ: adjust one of the operands with match_scale"
     )]
     ScaleMismatch {
         /// The operation.
@@ -124,7 +125,8 @@ pub enum Error {
     },
     /// A scale is not a positive number, or the modulus has no room for it.
     #[error(
-        "{op}: a scale of 2^{log2_scale:.2} does not fit a modulus of {log2_q:.1} bits at this level: rescale first, or use a lower scale"
+        "{op}: {} does not fit a modulus of {log2_q:.1} bits at this level: rescale first, or use a lower scale",
+        if .log2_scale.is_finite() { format!("a scale of 2^{log2_scale:.2}") } else { "a scale that is not a positive number".into() }
     )]
     ScaleOutOfRange {
         /// The operation.
@@ -143,7 +145,9 @@ pub enum Error {
         slots: usize,
     },
     /// The numbers of slots differ, or a number is not a power of two.
-    #[error("{op}: {found} slots, {expected} needed: encode as many values, filling up with zeros")]
+    #[error(
+        "{op}: found {found} slots, but {expected} are needed: encode {expected} values, with zeros at the end"
+    )]
     SlotMismatch {
         /// The operation.
         op: &'static str,
@@ -154,9 +158,9 @@ pub enum Error {
     },
     /// Noise that hides the error of a result would also hide the requested digits.
     #[error(
-        "values to {bits} bits after the point can be shown if their errors are below \
-         2^{:.1}; they are known to be below 2^{:.1}, so {:.1} bits are missing: show fewer bits, or \
-         compute with more precision", real::log2(*.needed), real::log2(*.found), real::log2(.found / .needed)
+        "results cannot be shared to {bits} bits after the point: their errors must be below 2^{:.1}, \
+         but can reach 2^{:.1}, so {:.1} bits are missing; share fewer bits, or compute with more \
+         precision", real::log2(*.needed), real::log2(*.found), real::log2(.found / .needed)
     )]
     TooLittlePrecision {
         /// Requested bits after the binary point.
@@ -245,8 +249,8 @@ pub enum Error {
     },
     /// A plaintext modulus is not a power of a prime.
     #[error(
-        "plaintext modulus: {found} is neither a prime nor a power of one; choose a prime, such as \
-         {primes}"
+        "the plaintext modulus {found} is neither a prime nor a power of a prime: choose a prime, \
+         such as {primes}"
     )]
     PlaintextModulusNotPrime {
         /// The number.
@@ -256,8 +260,8 @@ pub enum Error {
     },
     /// A plaintext modulus is out of the supported range.
     #[error(
-        "plaintext modulus {} is out of range: choose a prime below 2^60, or a power of one of at \
-         most 2^124", power((*.prime, *.exponent))
+        "the plaintext modulus {} is out of range: choose a prime below 2^60, or a power of such a \
+         prime, at most 2^124", power((*.prime, *.exponent))
     )]
     PlaintextModulusOutOfRange {
         /// The base of the power.
@@ -267,7 +271,7 @@ pub enum Error {
     },
     /// A residue has no inverse.
     #[error(
-        "{value} has no inverse modulo {}: use a number that {} does not divide",
+        "{value} has no inverse modulo {}: use a number that is not a multiple of {}",
         power(*.modulus), .modulus.0
     )]
     NotAUnit {
@@ -317,8 +321,8 @@ pub enum Error {
     },
     /// A plaintext modulus does not have the requested number of slots.
     #[error(
-        "modulo {} there are {possible} slots in batches, not {slots}: primes that are 1 modulo \
-         {}, such as {primes}, have as many", power(*.modulus), 2 * .slots
+        "the plaintext modulus {} allows {possible} slots, but {slots} are requested: choose a \
+         prime that is 1 modulo {}, such as {primes}", power(*.modulus), 2 * .slots
     )]
     NoSlots {
         /// Prime and exponent of the modulus.
@@ -331,7 +335,7 @@ pub enum Error {
         primes: String,
     },
     /// The slots of a plaintext do not repeat, or are not integers.
-    #[error("this plaintext is not one of {slots} integers: {problem}")]
+    #[error("this plaintext does not hold {slots} integers: {problem}")]
     NotInSlots {
         /// Number of slots.
         slots: usize,
@@ -341,7 +345,7 @@ pub enum Error {
     /// A plaintext modulus is not coprime to the ciphertext modulus.
     #[error(
         "the plaintext modulus {} has a prime in common with the modulus of the parameters: \
-         choose another, or name it in the specification, whose chain then avoids it",
+         choose another modulus, or name this one in the specification, so that its chain avoids it",
         power(*.modulus)
     )]
     PlaintextModulusNotCoprime {
@@ -350,7 +354,7 @@ pub enum Error {
     },
     /// The plaintexts of ciphertexts are multiplied by different units.
     #[error(
-        "{op}: factors {left} and {right} modulo {} differ: bring one to the other with \
+        "{op}: the factors {left} and {right} modulo {} differ: adjust one of the operands with \
          match_factor", power(*.modulus)
     )]
     FactorMismatch {
@@ -380,7 +384,9 @@ pub enum Error {
     #[error("{0}")]
     Circuit(String),
     /// Bytes are not a valid object.
-    #[error("not a valid {what}: {problem}; use one that this library wrote, undamaged")]
+    #[error(
+        "this is not a valid {what}: {problem}; use an undamaged {what} that this library wrote"
+    )]
     Malformed {
         /// The expected object.
         what: &'static str,
@@ -388,7 +394,9 @@ pub enum Error {
         problem: String,
     },
     /// A file has another kind of content.
-    #[error("this is a file of kind {found}, one of kind {needed} is needed here: name that one")]
+    #[error(
+        "this file is of the kind \"{found}\", but the kind \"{needed}\" is needed here: pass a file of that kind"
+    )]
     WrongKind {
         /// Kind of the file.
         found: Kind,
@@ -397,7 +405,7 @@ pub enum Error {
     },
     /// This release does not read the file's format version.
     #[error(
-        "this file has format version {found}, but this release reads version {supported}: use the release that wrote it, or make the file again"
+        "this file has format version {found}, but this release reads version {supported}: use the release that wrote it, or create the file again"
     )]
     UnsupportedVersion {
         /// Version of the file.
@@ -407,7 +415,7 @@ pub enum Error {
     },
     /// A file was changed after it was written.
     #[error(
-        "section {section} of the file does not match its checksum: the file is damaged; copy it or make it again"
+        "section {section} of the file does not match its checksum: the file is damaged; copy or create it again"
     )]
     Checksum {
         /// The section, 0 for the header.
@@ -415,7 +423,7 @@ pub enum Error {
     },
     /// A file ends too early.
     #[error(
-        "the file ends after {found} bytes, but {needed} are needed: it was truncated; copy it or make it again"
+        "the file ends after {found} bytes, but {needed} are needed: it was truncated; copy or create it again"
     )]
     Truncated {
         /// Size of the file, in bytes.

@@ -137,8 +137,8 @@ impl Trace {
         match self.cheapest(groups, &mut Search::new(&keys)) {
             Some((_, split)) => Ok(self.plan(&split)),
             None => Err(Error::Circuit(format!(
-                "{OP}: {} images cannot be summed in {groups} groups: from 1 to as many groups \
-                 as doublings are possible, of at most {MOST_IMAGES} images each",
+                "{OP}: {} images cannot be summed in {groups} groups: choose at least 1 group and at \
+                 most one for each doubling, with at most {MOST_IMAGES} images each",
                 self.images()
             ))),
         }
@@ -324,7 +324,7 @@ impl TracePlan {
     pub fn run<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         if e.log_n() != self.log_n {
             return Err(Error::Circuit(format!(
-                "{OP}: planned for N = 2^{}, the evaluator has 2^{}: plan for the ring of the \
+                "{OP}: planned for N = 2^{}, but the evaluator has 2^{}: plan for the ring of the \
                  evaluator",
                 self.log_n,
                 e.log_n()

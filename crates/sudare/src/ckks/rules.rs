@@ -150,7 +150,7 @@ impl<'a> Rules<'a> {
     pub fn matching_factor(self, a: Form, level: Level, scale: Scale) -> Result<Scale> {
         const OP: &str = "match_scale";
         if level >= a.level {
-            let needed = (level.0 - a.level.0).saturating_add(1);
+            let needed = level.0.saturating_add(1);
             return Err(Error::LevelExhausted { op: OP, needed, level: a.level });
         }
         let above = Level(level.0 + 1);

@@ -183,8 +183,8 @@ impl BatchEncoder {
             return Err(Error::NotInSlots {
                 slots: self.slots(),
                 problem: format!(
-                    "its coefficient {i} is not 0, where those of multiples of {gap} alone may be; \
-                     encode all operands with as many slots"
+                    "its coefficient {i} is not 0, but only coefficients at multiples of {gap} may \
+                     differ from 0; encode all operands with the same number of slots"
                 ),
             });
         }

@@ -84,7 +84,7 @@ impl Evaluator {
         params.check_level(sum.level)?;
         if sum.raise.is_some() && sum.stages > 1 {
             return Err(Error::Circuit(format!(
-                "{OP}: {} stages of what is raised; one is possible",
+                "{OP}: found {} stages after raising, but only one is possible",
                 sum.stages
             )));
         }

@@ -54,7 +54,7 @@ impl SecretKey {
         let malformed = |problem: String| Err(Error::Malformed { what: "secret key", problem });
         let n = params.basis().n();
         if coeffs.len() != n {
-            return malformed(format!("it has {} coefficients, {n} are needed", coeffs.len()));
+            return malformed(format!("it has {} coefficients, but {n} are needed", coeffs.len()));
         }
         // Checked without branches on a coefficient.
         let ternary = coeffs.iter().fold(true, |all, &c| all & (c.wrapping_add(1) as u8 <= 2));

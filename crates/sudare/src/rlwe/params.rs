@@ -518,7 +518,7 @@ fn check_shape(spec: &Spec) -> Result<()> {
     all.sort_unstable();
     // The residue number system needs coprime moduli.
     if let Some(pair) = all.windows(2).find(|pair| pair[0] == pair[1]) {
-        return invalid("q", format!("the prime {} is there twice", pair[0]));
+        return invalid("q", format!("the prime {} is listed twice", pair[0]));
     }
     if let SecretDistribution::FixedWeight { h } = spec.secret
         && (h == 0 || h > 1 << spec.log_n)

@@ -207,7 +207,7 @@ fn level_keys_above_their_level() {
     let relinearize = LevelKeys { relinearize: true, ..LevelKeys::default() };
     says(&make(TOP, &relinearize), &["level 3 has no level keys", "into_level_keys"]);
     assert_eq!(make(Level(4), &relinearize), Error::LevelOutOfRange { found: Level(4), max: TOP });
-    says(&make(LOW, &LevelKeys::default()), &["no key in those for level 1"]);
+    says(&make(LOW, &LevelKeys::default()), &["level keys for level 1"]);
     let even = LevelKeys { galois: [GaloisElement(2)].into(), ..LevelKeys::default() };
     says(&make(LOW, &even), &["2 is not an odd number"]);
     // Where there are no level keys the others are asked for.
@@ -238,17 +238,17 @@ fn levels_that_are_not_there() {
     let a = s.encrypt(&VALUES);
     let bottom = ev.drop_to(&a, Level(0)).unwrap();
     let exhausted = |op, needed, level| Error::LevelExhausted { op, needed, level };
-    let words = ["1 more level", "choose parameters with more levels, or bootstrap"];
+    let words = ["needs 1 level,", "choose parameters with more levels, or bootstrap"];
     refused(ev.rescale(&bottom), exhausted("rescale", 1, Level(0)), &words);
     let fused = ev.mul_rescale(&a, &bottom);
     refused(fused, exhausted("multiply and rescale", 1, Level(0)), &words);
     let matched = ev.match_scale(&bottom, Level(0), a.scale());
     refused(matched, exhausted("match_scale", 1, Level(0)), &words);
-    // Levels are counted from where the operand is.
+    // The operand must be above the level of the result.
     let matched = ev.match_scale(&a, TOP, a.scale());
-    refused(matched, exhausted("match_scale", 1, TOP), &words);
+    refused(matched, exhausted("match_scale", TOP.0 + 1, TOP), &["needs 4 levels"]);
     let higher = ev.match_scale(&ev.drop_to(&a, LOW).unwrap(), Level(2), a.scale());
-    refused(higher, exhausted("match_scale", 2, LOW), &["2 more level"]);
+    refused(higher, exhausted("match_scale", 3, LOW), &["needs 3 levels"]);
     refused(
         ev.match_scale(&bottom, Level(u32::MAX), a.scale()),
         exhausted("match_scale", u32::MAX, Level(0)),
@@ -388,7 +388,7 @@ fn slots_that_differ() {
     let a = s.encrypt(&VALUES);
     let b = s.encrypt(&VALUES[..4]);
     let error = Error::SlotMismatch { op: "add", found: 4, expected: 32 };
-    refused(s.evaluator.add(&a, &b), error, &["4 slots", "32 needed"]);
+    refused(s.evaluator.add(&a, &b), error, &["4 slots", "32 are needed"]);
 }
 
 #[test]
@@ -483,7 +483,7 @@ fn primes_that_are_none() {
     assert!(rlwe::Params::new(spec(vec![vec![97], vec![193]], vec![257])).is_ok());
     let twice = found(vec![vec![97], vec![97]], vec![257]);
     assert!(matches!(twice, Error::InvalidSpec { field: "q", .. }));
-    says(&twice, &["97 is there twice"]);
+    says(&twice, &["97 is listed twice"]);
     assert!(matches!(found(vec![vec![97]], vec![97]), Error::InvalidSpec { .. }));
     // Composite, not 1 modulo 2N, even, and out of range.
     for (bad, word) in [(33, "root of unity"), (101, "1 mod 2^5"), (98, "odd"), (0, "odd")] {
@@ -522,7 +522,7 @@ fn polynomials_and_plans() {
     let scale = s.params.scale_at(TOP);
     let deep = Polynomial::monomial(vec![0.1; 17]).unwrap().plan(chain, TOP, scale, scale);
     let error = Error::LevelExhausted { op: "polynomial", needed: 5, level: TOP };
-    refused(deep, error, &["5 more level", "ciphertext is at level 3"]);
+    refused(deep, error, &["needs 5 levels", "ciphertext is at level 3"]);
     let square = Polynomial::monomial(vec![0.0, 0.0, 1.0]).unwrap();
     let above = square.plan(chain, Level(4), scale, scale);
     refused(above, Error::LevelOutOfRange { found: Level(4), max: TOP }, &["at most 3"]);
@@ -757,7 +757,7 @@ fn objects_without_primes_in_common() {
     refused(ev.match_scale(&highest, LOW, scale), raised(HIGHEST, Level(2)), &words);
     refused(ev.match_scale(&lowest, Level(0), scale), raised(LOWEST, LOW), &words);
     let needs = |needed, level| Error::LevelExhausted { op: "match_scale", needed, level };
-    refused(ev.match_scale(&top, LOWEST, scale), needs(2, TOP), &["2 more level"]);
+    refused(ev.match_scale(&top, LOWEST, scale), needs(LOWEST.0 + 1, TOP), &["needs 5 levels"]);
     // Of parameters with more levels.
     let foreign = OTHER.evaluator.match_scale(&lowest, TOP, scale).unwrap_err();
     assert!(matches!(foreign, Error::ParamsMismatch { what: "ciphertext", .. }));
@@ -907,7 +907,7 @@ fn keys_of_raised_levels_are_level_keys() {
     }
     let none =
         KeyRequest { level_keys: [(HIGHEST, LevelKeys::default())].into(), ..KeyRequest::new() };
-    says(&make(&none).unwrap_err(), &["no key in those for level 5"]);
+    says(&make(&none).unwrap_err(), &["level keys for level 5"]);
     for level in [LOWEST, HIGHEST] {
         assert_eq!(rlwe.check_level(level), Ok(()));
         assert_eq!(rlwe.check_chain_level(level), out(level, TOP));
@@ -1050,7 +1050,7 @@ fn raised_primes_that_are_none() {
         (vec![353], vec![vec![257]], 257),
         (vec![12289], vec![vec![449]], 12289),
     ] {
-        says(&found(base, levels), &[&format!("{twice} is there twice")]);
+        says(&found(base, levels), &[&format!("{twice} is listed twice")]);
     }
     for (base, levels) in [
         (vec![], vec![vec![449]]),

@@ -85,9 +85,11 @@ impl Raise {
         // prime.
         if primes.any(|table| table.modulus().reduce_u128(self.divisor) == 0) {
             let problem = match self.divisor {
-                0 => "circuits with different plaintext moduli need keys of their own".into(),
+                0 => "circuits with different plaintext moduli need separate keys".into(),
                 d => {
-                    format!("ciphertexts cannot be divided by {d}, a multiple of a prime of theirs")
+                    format!(
+                        "ciphertexts cannot be divided by {d}, which is a multiple of one of their primes"
+                    )
                 }
             };
             return Err(Error::InvalidSpec { field: "raise", problem });
@@ -95,7 +97,7 @@ impl Raise {
         let log2_p = params.log2_p();
         if log2_p < log2_q0 {
             let problem = format!(
-                "the special primes have {log2_p:.1} bits together, raising through an \
+                "the special primes have {log2_p:.1} bits together, but raising through an \
                  ephemeral secret needs the {log2_q0:.1} bits of level 0"
             );
             return Err(Error::InvalidSpec { field: "p", problem });
@@ -323,12 +325,14 @@ impl KeyRequest {
             let invalid = |problem| Err(Error::InvalidSpec { field: "level_keys", problem });
             if params.level_key_limbs(level).is_none() {
                 return invalid(format!(
-                    "level {level} has no level keys, as they would be like others: ask for \
-                     those, as into_level_keys does"
+                    "level {level} has no level keys, because they would equal other keys: request \
+                     the others, as into_level_keys does"
                 ));
             }
             if keys.count() == 0 {
-                return invalid(format!("there is no key in those for level {level}"));
+                return invalid(format!(
+                    "the level keys for level {level} are empty: add a key, or leave them out"
+                ));
             }
         }
         if let Some(raise) = self.raise {
@@ -336,8 +340,8 @@ impl KeyRequest {
         } else if !self.raised.is_empty() {
             return Err(Error::InvalidSpec {
                 field: "raised",
-                problem: "automorphisms of what is raised need raising through an ephemeral \
-                          secret"
+                problem: "automorphisms of raised ciphertexts need raising through an ephemeral \
+                          secret: request it with `Raise`"
                     .into(),
             });
         }

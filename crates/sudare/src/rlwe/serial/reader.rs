@@ -276,7 +276,7 @@ impl<R: Read + Seek, P: Scheme> CiphertextReader<R, P> {
         let (Some(forms), Some(seeded), Some(&start)) = found else {
             let found = self.forms.len();
             let end = numbers.end;
-            let problem = format!("it has {found} ciphertexts, {end} are needed");
+            let problem = format!("it has {found} ciphertexts, but {end} are needed");
             return Err(Error::Malformed { what: "file", problem });
         };
         if forms.is_empty() {

@@ -236,7 +236,7 @@ impl<'a, W: Write + ?Sized, P: Scheme> CiphertextWriter<'a, W, P> {
     pub fn finish(self) -> Result<u64> {
         let missing = self.forms.len();
         if missing > 0 {
-            let problem = format!("{missing} more ciphertexts stand in its header");
+            let problem = format!("its header announces {missing} more ciphertexts");
             return Err(Error::Malformed { what: "file", problem });
         }
         self.file.finish()

@@ -116,8 +116,8 @@ fn check(t: Modulus, log_n: u32) -> Result<()> {
     // An even modulus passes here: the encoder rejects it with an error that names primes.
     if p > 2 && p < u64::from(2 * BOUND + 1) {
         return refuse(format!(
-            "{t}: digits of at most {BOUND} are removed, of which primes below {} have fewer; a \
-             prime of at least that is needed",
+            "{t}: bootstrapping removes digits up to {BOUND}, but the prime has fewer digits: choose \
+             a prime of at least {}",
             2 * BOUND + 1
         ));
     }
