@@ -91,7 +91,7 @@ def test_what_pandas_and_polars_write_is_read(tmp_path: Path) -> None:
     frame.to_parquet(tmp_path / "t.parquet")
     check(tmp_path)
     frame.sample(frac=1, random_state=1).to_parquet(tmp_path / "t.parquet")
-    assert "write the file without row numbers" in predict(tmp_path).stderr
+    assert "write the file without them" in predict(tmp_path).stderr
     frame["word"] = pd.array([1, 2, None] * 100, dtype="Int64")
     frame.to_parquet(tmp_path / "t.parquet")
     run = predict(tmp_path)

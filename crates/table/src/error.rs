@@ -67,7 +67,7 @@ pub enum TableError {
     },
     /// A column has an empty name.
     #[error(
-        "column {number} has no name; name it, or write the file without row numbers if it holds \
+        "column {number} has no name; name it or, if it holds row numbers, write the file without \
          them"
     )]
     UnnamedColumn {
@@ -81,7 +81,7 @@ pub enum TableError {
         column: String,
     },
     /// The target column does not exist.
-    #[error("there is no column {target:?} to serve as target; the columns are {columns}")]
+    #[error("there is no target column {target:?}; choose one of the columns {columns}")]
     UnknownTarget {
         /// The requested target.
         target: String,
@@ -89,7 +89,7 @@ pub enum TableError {
         columns: String,
     },
     /// A feature column does not exist.
-    #[error("there is no feature column {column:?}; the columns are {columns}")]
+    #[error("there is no feature column {column:?}; choose one of the columns {columns}")]
     UnknownColumn {
         /// The requested column.
         column: String,
@@ -198,7 +198,7 @@ pub enum TableError {
     },
     /// The table has more cells than the caller allows.
     #[error(
-        "the table passes the limit of {limit} cells at line {line}; raise the limit, or split \
+        "the table exceeds the limit of {limit} cells at line {line}; raise the limit, or split \
          the table"
     )]
     TooManyCells {
@@ -240,7 +240,9 @@ pub enum TableError {
         found: &'static str,
     },
     /// Values in memory do not fill whole rows, or labels do not match the rows.
-    #[error("found {found} {what}, but the shape of the table needs {needed}")]
+    #[error(
+        "found {found} {what}, but the shape of the table needs {needed}; pass exactly {needed}"
+    )]
     Shape {
         /// The counted quantity.
         what: &'static str,
@@ -254,7 +256,8 @@ pub enum TableError {
     NoTarget,
     /// The target has one value in all rows.
     #[error(
-        "target column {column:?} is {value} in every row; training needs rows of both classes"
+        "target column {column:?} is {value} in every row, but training needs rows of both classes; \
+         add rows of the other class"
     )]
     ConstantTarget {
         /// Name of the target.
@@ -263,13 +266,15 @@ pub enum TableError {
         value: String,
     },
     /// There is no bundled table of this name.
-    #[error("there is no bundled table {name:?}; the bundled tables are {names}", names = Table::BUNDLED.join(", "))]
+    #[error("there is no bundled table {name:?}; choose one of {names}", names = Table::BUNDLED.join(", "))]
     UnknownBundled {
         /// The requested name.
         name: String,
     },
     /// A scale is not a positive finite number.
-    #[error("the scale of feature {feature} is {found}, but scales must be positive and finite")]
+    #[error(
+        "the scale of feature {feature}, counted from 0, is {found}; it must be positive and finite"
+    )]
     Scale {
         /// Index of the feature, counted from 0.
         feature: usize,
@@ -296,8 +301,8 @@ pub enum TableError {
     },
     /// The different texts of a table exceed the memory limit.
     #[error(
-        "with column {column:?} the different texts of the table exceed {limit} bytes; drop \
-         columns of free text"
+        "the different texts of the table exceed {limit} bytes at column {column:?}; drop columns \
+         of free text"
     )]
     TooMuchText {
         /// Name of the column.
@@ -314,7 +319,7 @@ pub enum TableError {
     /// Rows with missing values are to be dropped, and each row has one.
     #[error(
         "each of the {rows} rows lacks a value, so no row is left after they are dropped; fill the \
-         missing values, or drop the columns that have few"
+         missing values, or drop the columns with many gaps"
     )]
     NoCompleteRow {
         /// Rows found.
@@ -345,7 +350,9 @@ pub enum TableError {
         found: f64,
     },
     /// A table lacks columns of its encoding.
-    #[error("the table lacks {missing}, which its encoding needs; its columns are {columns}")]
+    #[error(
+        "the table lacks {missing}, which its encoding needs; add the missing columns to {columns}"
+    )]
     MissingColumns {
         /// Names of the missing columns.
         missing: String,
@@ -365,7 +372,7 @@ pub enum TableError {
     /// A category is not among the categories of the fitted table.
     #[error(
         "{}, column {:?}: found {:?}, but the encoding knows {known}; correct it, drop the row, or \
-         have unknown categories coded by zeros",
+         code unknown categories as zeros",
         .cell.place, .cell.column, .cell.found
     )]
     UnseenCategory {
@@ -451,7 +458,7 @@ fn instead(found: &str) -> &'static str {
     let with_point = found.replacen(',', ".", 1);
     // Only the first comma, as in reading: `1,234,567` is not a number with a decimal mark.
     if found.contains(',') && with_point.parse::<f64>().is_ok() {
-        return "if its comma is a decimal mark, say so by the option `decimal` (--decimal ,); if it \
+        return "if its comma is a decimal mark, set the option `decimal` (--decimal ,); if it \
                 separates thousands, save the numbers without separators";
     }
     "replace it, or code the column as categories: --categorical, in Python text in a data frame"
@@ -461,16 +468,16 @@ fn instead(found: &str) -> &'static str {
 fn marks(point: Option<&Cell>, comma: Option<&Cell>) -> String {
     match (point, comma) {
         (Some(point), Some(comma)) => format!(
-            "{point} has a decimal point, but {comma} a decimal comma, and a file has one of them; \
-             say which by the option `decimal`, and correct the other cells"
+            "{point} has a decimal point, but {comma} has a decimal comma, and a file can use only \
+             one of them; set the option `decimal` (--decimal), and correct the other cells"
         ),
         (point, comma) => {
             let cell = point.or(comma).map(ToString::to_string).unwrap_or_default();
             format!(
-                "{cell} and all other numbers with a mark have three digits behind it, so that it \
-                 may separate thousands; if it is a decimal mark, say so by the option `decimal`, or \
-                 save the table with points in numbers and commas between cells; else save the \
-                 numbers without separators"
+                "{cell} has a mark that may separate thousands, because three digits follow it, as in \
+                 all numbers with a mark; if it is a decimal mark, set the option `decimal` \
+                 (--decimal), or save the table with decimal points, and commas between cells; \
+                 otherwise save the numbers without separators"
             )
         }
     }

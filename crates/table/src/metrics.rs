@@ -15,7 +15,7 @@ use sudare_arith::real;
 #[non_exhaustive]
 pub enum MetricError {
     /// Scores and labels differ in number.
-    #[error("found {scores} scores for {labels} labels; give one score per label")]
+    #[error("found {scores} scores for {labels} labels; pass one score for each label")]
     Length {
         /// Number of scores.
         scores: usize,
@@ -32,9 +32,7 @@ pub enum MetricError {
         row: usize,
     },
     /// All labels are the same.
-    #[error(
-        "found {positives} positive and {negatives} negative rows; a ranking needs both classes"
-    )]
+    #[error("found {positives} positive and {negatives} negative rows; pass rows of both classes")]
     OneClass {
         /// Rows with a true label.
         positives: usize,

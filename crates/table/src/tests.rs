@@ -95,7 +95,7 @@ fn bundled_tables_have_the_published_counts() {
     let uis = Table::bundled("uis").unwrap();
     assert_eq!((uis.rows(), uis.features(), positives(&uis)), (575, 8, 575 - 147));
     let error = Table::bundled("iris").unwrap_err().to_string();
-    assert!(error.ends_with("the bundled tables are lbw, uis"), "{error}");
+    assert!(error.ends_with("choose one of lbw, uis"), "{error}");
 }
 
 /// Hosmer and Lemeshow, Applied Logistic Regression, table 4.1 fits the probability of staying

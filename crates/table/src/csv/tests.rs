@@ -121,7 +121,7 @@ fn refuses_bad_headers_and_targets() {
     assert_eq!(error, TableError::UnknownTarget { target: "y".into(), columns: "a, b".into() });
     assert_eq!(
         error.to_string(),
-        "there is no column \"y\" to serve as target; the columns are a, b"
+        "there is no target column \"y\"; choose one of the columns a, b"
     );
     for cell in ["2", "-1", "0.5"] {
         assert_eq!(
