@@ -132,7 +132,7 @@ fn models_of_several_owners_are_shared_on_their_word() {
         let line = format!("decrypt --secret keys/secret.key -i model.ct {options}--json");
         sudare_at(&f.at("holder"), &line)
     };
-    decrypt("--share 6 ").mistake(&["rows of several owners", "range to be assumed"]);
+    decrypt("--share 6 ").mistake(&["rows of several owners", "--assume-range"]);
     decrypt("--assume-range ").mistake(&["--share"]);
     // Nothing was counted before.
     let scores = |model: &Value| -> Vec<f64> {

@@ -268,7 +268,7 @@ fn what_cannot_be_scored_is_refused() {
     sudare_at(owner, &format!("{keygen} train:189x9")).ok();
     // Keys whose model has no level left.
     let line = "encrypt --public keys/public.key --data lbw.csv --like lbw.csv --target y -o x.ct";
-    sudare_at(owner, line).mistake(&["leaves its weights at level 0", "takes a level"]);
+    sudare_at(owner, line).mistake(&["leaves its weights at level 0", "needs one level"]);
     sudare_at(owner, &format!("{keygen} stats:189x9 --force")).ok();
     sudare_at(owner, line).mistake(&["keys are for stats:189x9", "--predict"]);
     for (line, part) in [

@@ -85,14 +85,14 @@ pub enum ArrayError {
         shape: Vec<usize>,
     },
     /// A layout read from a file is inconsistent.
-    #[error("this is not a layout of an array, {problem}: use a layout that this library wrote")]
+    #[error("this is not a layout of an array: {problem}; use a layout that this library wrote")]
     InvalidLayout {
         /// The inconsistency.
         problem: String,
     },
     /// Blocks do not match the layout or the parameters of the engine.
     #[error(
-        "{what}: found {found}, but {needed} is needed; use the blocks of one array, made for the parameters at hand"
+        "{what}: found {found}, expected {needed}; use the blocks of one array, made for these parameters"
     )]
     Blocks {
         /// The quantity.
@@ -103,7 +103,7 @@ pub enum ArrayError {
         needed: String,
     },
     /// The shapes of the operands do not match.
-    #[error("{op}: shapes {left:?} and {right:?} do not match; reshape one of them")]
+    #[error("{op}: shapes {left:?} and {right:?} do not match; reshape one of the arrays")]
     Shapes {
         /// The operation.
         op: &'static str,
@@ -114,7 +114,8 @@ pub enum ArrayError {
     },
     /// An axis does not exist, or is named twice.
     #[error(
-        "{op}: axis {axis} is out of bounds for an array of dimension {ndim}, or is named twice"
+        "{op}: axis {axis} is out of bounds for an array of dimension {ndim}, or is named twice: \
+         name each axis once, counted from 0"
     )]
     Axis {
         /// The operation.
@@ -126,8 +127,8 @@ pub enum ArrayError {
     },
     /// A range is empty or reaches beyond its axis.
     #[error(
-        "{op}: {start}..{end} is not a range of one element or more of axis {axis}, which has \
-         {size}"
+        "{op}: the range {start}..{end} is empty or exceeds axis {axis}, which has {size} elements: \
+         choose a range within 0..{size}"
     )]
     Range {
         /// The operation.
@@ -196,9 +197,9 @@ pub enum ArrayError {
     },
     /// A program is deeper than the levels allow.
     #[error(
-        "{op} needs {needed} more level(s), but {left} {} left: choose parameters with more depth, \
-         or with bootstrapping",
-        if *.left == 1 { "is" } else { "are" }
+        "{op} needs {needed} level{}, but {left} {} left: choose parameters with more depth, or \
+         with bootstrapping",
+        if *.needed == 1 { "" } else { "s" }, if *.left == 1 { "is" } else { "are" }
     )]
     LevelExhausted {
         /// The operation.
@@ -245,7 +246,7 @@ pub enum ArrayError {
     /// The argument of a function may be outside the interval of the function.
     #[error(
         "{op}: arguments from {} to {} are possible, but the function is approximated on \
-         [{start}, {end}]: take a wider interval, scale the data or, if you know a smaller range, \
+         [{start}, {end}]: choose a wider interval, scale the data or, if you know a smaller range, \
          promise it with within(low, high)",
         short(*.low), short(*.high)
     )]
@@ -282,8 +283,7 @@ pub enum ArrayError {
     },
     /// In simulation, a value exceeds the modulus.
     #[error(
-        "a value exceeds what the modulus holds by {excess_bits:.1} bits and would decrypt to \
-         noise: scale the data down, or leave more room above the scale"
+        "a value exceeds the modulus by {excess_bits:.1} bits and would decrypt to noise: scale the data down, or leave more room above the scale"
     )]
     Overflow {
         /// Bits by which the value exceeds the modulus.
@@ -293,8 +293,8 @@ pub enum ArrayError {
     #[error(
         "for the largest possible inputs, the argument of a function could be {found:.2} \
          half-widths from the middle of its interval, but errors are bounded only inside it: \
-         choose a wider interval or, if you know that arguments stay inside it, allow intervals to \
-         be assumed"
+         choose a wider interval or, if you know that arguments stay inside it, pass \
+         assume_intervals=True"
     )]
     IntervalUnchecked {
         /// Distance of the argument from the middle of the interval, in half-widths: at most 1 is

@@ -76,7 +76,7 @@ pub enum StatsError {
     },
     /// A count is above the maximum of a job.
     #[error(
-        "found {found} {what}, but a job holds at most {limit}; ask for fewer, or split the table"
+        "found {found} {what}, but a job holds at most {limit}; choose fewer, or split the table"
     )]
     TooLarge {
         /// The counted quantity.
@@ -88,9 +88,9 @@ pub enum StatsError {
     },
     /// The parameters have too few levels or too small a modulus for the sums.
     #[error(
-        "{what} needs {levels} levels above one that holds sums of {rows} scaled rows, but no \
-         level of these parameters (log2 Q = {log2_q:.0}, scale 2^{log2_scale:.0}) has them: \
-         use the parameters made for the job"
+        "{what} of {rows} scaled rows needs {levels} level(s) and room for sums below them, which \
+         these parameters (log2 Q = {log2_q:.0}, scale 2^{log2_scale:.0}) do not have: use the \
+         parameters made for the job"
     )]
     ParamsTooSmall {
         /// The computation.
@@ -113,7 +113,7 @@ pub enum StatsError {
         most: usize,
     },
     /// A count differs from the plan.
-    #[error("found {found} {what}, but the plan needs {needed}")]
+    #[error("found {found} {what}, but the plan needs {needed}; use objects made for this plan")]
     Shape {
         /// The counted quantity.
         what: &'static str,
@@ -174,7 +174,7 @@ pub enum StatsError {
         found: f64,
     },
     /// The edges do not form bins.
-    #[error("bins of column {column:?} cannot be made: {problem}")]
+    #[error("column {column:?} cannot be divided into bins: {problem}")]
     Edges {
         /// Name of the column.
         column: String,
@@ -182,7 +182,7 @@ pub enum StatsError {
         problem: String,
     },
     /// The fraction of a quantile is not in `[0, 1]`.
-    #[error("a quantile of the fraction {found} does not exist: the fraction must be from 0 to 1")]
+    #[error("there is no quantile of the fraction {found}: choose a fraction from 0 to 1")]
     Quantile {
         /// The requested fraction.
         found: f64,
@@ -190,7 +190,7 @@ pub enum StatsError {
     /// Means cannot be weighted by this column.
     #[error(
         "the weights in column {column} have the mean {mean} with an error of up to {error:.1e}, \
-         but the mean must be certainly positive: choose a column of weights"
+         so the mean may not be positive: choose a column of positive weights"
     )]
     Weights {
         /// Index of the column.
@@ -203,8 +203,8 @@ pub enum StatsError {
     /// The sample cannot be tested.
     #[error(
         "a sample of {count} values with mean {mean} and variance {variance}, with an error of up \
-         to {variance_error:.1e}, cannot be tested: two or more values are needed, and at least \
-         one sample with a variance well above its error"
+         to {variance_error:.1e}, cannot be tested: pass samples of at least two values, and at \
+         least one sample with a variance well above its error"
     )]
     Sample {
         /// Number of values.
@@ -218,8 +218,7 @@ pub enum StatsError {
     },
     /// Results cannot be shared to this number of bits.
     #[error(
-        "results cannot be shared to {found} bits after the point; 1 to {MAX_SHARED_BITS} are \
-         possible"
+        "results cannot be shared to {found} bits after the point; choose 1 to {MAX_SHARED_BITS}"
     )]
     SharedBits {
         /// The requested number of bits.

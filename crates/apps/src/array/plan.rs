@@ -342,7 +342,10 @@ fn plan_at_scale(
     let Some(name) = &options.bootstrapping else {
         let none = || ArrayError::Argument {
             op: OP,
-            problem: format!("no ring of {:?} has 128 bits of security: allow more", options.log_n),
+            problem: format!(
+                "no ring with log2(N) in {:?} has 128 bits of security: allow larger rings",
+                options.log_n
+            ),
         };
         return Err(exhausted.unwrap_or_else(none));
     };

@@ -181,7 +181,7 @@ impl Engine {
         let Some(plan) = self.setting.bootstrapping() else {
             return Err(ArrayError::Argument {
                 op: "bootstrap",
-                problem: "the parameters have no way to: choose a set for bootstrapping".into(),
+                problem: "these parameters cannot bootstrap: choose a set for bootstrapping".into(),
             });
         };
         self.check(a)?;

@@ -107,7 +107,7 @@ impl CountsPlan {
             }
             if let Some(code) = accepted.iter().find(|&&code| code >= codes[*column]) {
                 return invalid(format!(
-                    "code {code} of column {column} is accepted: its codes are below {}",
+                    "code {code} of column {column} is accepted, but its codes are below {}",
                     codes[*column]
                 ));
             }
@@ -162,7 +162,7 @@ impl CountsPlan {
         if codes.len() != self.rows {
             let found = codes.len();
             let rows = self.rows;
-            return invalid(format!("column {column} has {found} rows: {rows} were planned"));
+            return invalid(format!("column {column} has {found} rows, but {rows} were planned"));
         }
         match codes.iter().position(|&code| code >= k) {
             None => Ok(()),

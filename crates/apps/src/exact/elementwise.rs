@@ -224,7 +224,7 @@ impl Engine {
     /// [`ArrayError::Argument`] for the exponent 0; the errors of [`Engine::mul`].
     pub fn power(&self, a: &IntegerArray, exponent: u64) -> Result<IntegerArray> {
         if exponent == 0 {
-            let problem = "the power of 0 is 1 whatever the element: use an exponent from 1 on";
+            let problem = "the power 0 of every element is 1: use an exponent of 1 or more";
             return Err(ArrayError::Argument { op: "power", problem: problem.into() });
         }
         self.check(a)?;

@@ -47,7 +47,9 @@ impl ProductForm {
         }
         // Above this, the last factor is 1 in double precision.
         if centres[centres.len() - 1] > 1e16 {
-            return invalid("the interval is so narrow that a lower degree is exact, ask for less");
+            return invalid(
+                "the interval is so narrow that a lower degree is exact: choose a lower degree",
+            );
         }
         Ok(Self { radius, centres, factor: factor / centre })
     }

@@ -16,8 +16,8 @@ pub enum Error {
     Train(#[from] TrainError),
     /// The modulus is too short for the training.
     #[error(
-        "{found} iterations need {needed} levels, more than the ring N = 2^{log_n} offers here; \
-         {fit} iterations fit: train that many, or choose parameters with more levels"
+        "{found} iterations need {needed} levels, more than the ring N = 2^{log_n} offers here: {}",
+        fewer_iterations(*.fit)
     )]
     TooManyIterations {
         /// Iterations requested.
@@ -44,8 +44,8 @@ pub enum Error {
     },
     /// The primes are too small for a useful result.
     #[error(
-        "{what} would be off by about 2^-{found:.1}, but 2^-{needed:.0} is needed: choose larger \
-         primes, or parameters made for the job"
+        "the error of {what} would be about 2^-{found:.1}, but at most 2^-{needed:.0} is allowed: \
+         choose larger primes, or parameters made for the job"
     )]
     Precision {
         /// The quantity.
@@ -69,10 +69,10 @@ pub enum Error {
     /// Weights of a training whose range was not checked, although the bound of errors relies on
     /// it.
     #[error(
-        "errors of weights are bounded only if inner products are at most {range} and weights at \
-         most {weight:.0} in every iteration, which cannot be checked for rows of several owners \
-         or for a training that was not planned for sharing: do not share the weights or, if you \
-         know that the bounds hold, allow the range to be assumed"
+        "the weights cannot be shared: the bound of their errors holds only if inner products are \
+         at most {range} and weights at most {weight:.0} in every iteration, and this program \
+         cannot check that for rows of several owners, or for a training that was not planned for \
+         sharing; if you know that the range holds, pass --assume-range (Python: assume_range=True)"
     )]
     RangeUnchecked {
         /// The largest magnitude of an inner product for which the bound holds.
@@ -94,7 +94,7 @@ pub enum Error {
     },
     /// A training leaves a model that cannot score rows.
     #[error(
-        "the training leaves its weights at level 0, but scoring rows takes a level: make keys for \
+        "the training leaves its weights at level 0, but scoring rows needs one level: make keys for \
          a training whose model scores encrypted rows, or decrypt the model"
     )]
     NotScorable,
@@ -127,7 +127,7 @@ pub enum Error {
     },
     /// A row to score is far from the training rows.
     #[error(
-        "row {row}: it is {found:.0} times as far from the mean as the training rows, mainly \
+        "row {row} is {found:.0} times as far from the mean as the training rows, mainly \
          because of column {column:?}, but at most {most} times can be scored: check units, or \
          leave the row out"
     )]
@@ -181,8 +181,8 @@ pub enum Error {
     },
     /// There are too many columns for correlations of all of them.
     #[error(
-        "{found} columns are too many to whiten, standardise or penalise: at most {most} are \
-         possible; scale them without a penalty, or leave some out"
+        "found {found} columns, but at most {most} can be whitened, standardised or penalised: scale \
+         them without a penalty, or leave some out"
     )]
     TooManyToCorrelate {
         /// Number of columns.
@@ -203,7 +203,7 @@ pub enum Error {
     },
     /// Rows were prepared without directions in which a model has weights.
     #[error(
-        "{:.1e} of the model's weights lie in directions that the rows lack: score the rows by the \
+        "a fraction of {:.1e} of the model's weights lies in directions that the rows lack: score the rows by the \
          model of the training that they were prepared for, or prepare them for this model",
         .part
     )]
@@ -248,7 +248,7 @@ pub enum Error {
         needed: String,
     },
     /// All iterations are done.
-    #[error("all {iterations} iterations are done; take the model, or plan for more iterations")]
+    #[error("all {iterations} iterations are done; use the model, or plan for more iterations")]
     Finished {
         /// Iterations planned.
         iterations: u32,
@@ -274,6 +274,14 @@ pub enum Error {
 
 /// Results of this crate.
 pub type Result<T> = core::result::Result<T, Error>;
+
+/// Returns the remedy for too many iterations, of which `fit` are possible.
+fn fewer_iterations(fit: u32) -> String {
+    match fit {
+        0 => "not even one fits, so choose parameters with more levels".into(),
+        _ => format!("{fit} iterations fit, so train {fit}, or choose parameters with more levels"),
+    }
+}
 
 /// Returns the range to plan with for inner products of this size.
 fn wider(found: f64, range: f64) -> f64 {

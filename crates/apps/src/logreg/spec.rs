@@ -37,11 +37,11 @@ pub enum TrainError {
     #[error("found batches of 0 rows; a batch needs at least 1")]
     Batch,
     /// The number of workers is zero.
-    #[error("batches cannot be divided among 0 workers; name at least 1")]
+    #[error("found 0 workers; dividing batches needs at least 1")]
     Workers,
     /// The number of tables is zero or too large.
     #[error(
-        "{found} tables cannot be trained on together; 1 to {max} are possible",
+        "found {found} tables; one training can use 1 to {max}",
         max = TrainSpec::MAX_TABLES
     )]
     Tables {
@@ -50,7 +50,7 @@ pub enum TrainError {
     },
     /// The target has fewer than two classes, or too many.
     #[error(
-        "the target is planned with {found} classes; 2 to {max} are possible",
+        "found {found} classes of the target; training needs 2 to {max}",
         max = TrainSpec::MAX_CLASSES
     )]
     Classes {
@@ -95,7 +95,7 @@ pub enum TrainError {
     UnplannedClassWeights,
     /// Values cannot be shared to this number of bits.
     #[error(
-        "values cannot be shared to {found} bits after the point; 1 to {max} are possible",
+        "values cannot be shared to {found} bits after the point; choose 1 to {max}",
         max = TrainSpec::MAX_SHARED_BITS
     )]
     SharedBits {
@@ -129,7 +129,7 @@ pub enum TrainError {
     /// Weights or inner products overflow.
     #[error(
         "training diverges in iteration {iteration} (counted from 0): an inner product of a row \
-         and the weights was {largest} before; lower the learning rate, or widen the sigmoid's \
+         and the weights was {largest:.1e} before; lower the learning rate, or widen the sigmoid's \
          range"
     )]
     Diverged {

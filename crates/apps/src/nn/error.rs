@@ -22,7 +22,7 @@ pub enum NnError {
         problem: String,
     },
     /// A count differs from the network's.
-    #[error("found {found} {what}, but {needed} are needed")]
+    #[error("found {found} {what}, but the network needs {needed}")]
     Shape {
         /// The counted quantity.
         what: &'static str,
@@ -52,7 +52,7 @@ pub enum NnError {
     },
     /// Without bootstrapping, no ring has enough levels for the network at this precision.
     #[error(
-        "the network takes {levels} levels, {log2_q:.0} bits with special primes, and no ring up to \
+        "the network needs {levels} levels, {log2_q:.0} bits with special primes, but no ring up to \
          N = 2^{log_n} holds them securely: choose activations of lower degree, fewer layers, or \
          less precision"
     )]
@@ -66,8 +66,8 @@ pub enum NnError {
     },
     /// An activation takes more levels than bootstrapping leaves.
     #[error(
-        "the network must be bootstrapped, and one of its activations takes {needed} levels where \
-         bootstrapping leaves {left}: choose a lower degree"
+        "an activation needs {needed} levels, but bootstrapping leaves {left}, and the network is \
+         too deep without bootstrapping: choose an activation of lower degree"
     )]
     DeepActivation {
         /// Levels of the activation.
@@ -86,7 +86,7 @@ pub enum NnError {
         needed: String,
     },
     /// Bytes are not an ONNX model, or not a supported one.
-    #[error("not a usable ONNX model: {problem}")]
+    #[error("this is not a usable ONNX model: {problem}")]
     Onnx {
         /// The problem, and its remedy.
         problem: String,
@@ -94,7 +94,7 @@ pub enum NnError {
     /// An operator of an ONNX model is not supported on encrypted data, or not in the form of the
     /// node.
     #[error(
-        "the ONNX node {node:?} is {operator:?}, which cannot be computed on encrypted data here: \
+        "the ONNX node {node:?} has the operator {operator:?}, which cannot be computed on encrypted data: \
          {instead}"
     )]
     Operator {

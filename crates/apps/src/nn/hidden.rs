@@ -295,9 +295,9 @@ impl HiddenPlan {
         let bits = self.outline.precision_bits();
         match Outline::with_ranges(network, ranges, bits)? == self.outline {
             true => Ok(()),
-            false => {
-                Err(NnError::Network { problem: "is not the one that was planned for".into() })
-            }
+            false => Err(NnError::Network {
+                problem: "differs from the planned one: pass the network of the plan".into(),
+            }),
         }
     }
 

@@ -176,7 +176,7 @@ impl Network {
     /// [`Network::new`].
     pub fn from_json(text: &str) -> Result<Self> {
         let description: Description = serde_json::from_str(text)
-            .map_err(|error| NnError::Network { problem: format!("is not described: {error}") })?;
+            .map_err(|error| NnError::Network { problem: format!("cannot be read: {error}") })?;
         description.try_into()
     }
 
@@ -194,8 +194,8 @@ impl Network {
         }
         if !matches!(input.len(), 1 | 3) || features(&input).is_none() {
             let problem = format!(
-                "takes samples of shape {input:?}; one axis, or the three of an image, and 1 to \
-                 {MAX_FEATURES} features are possible"
+                "has samples of shape {input:?}, but they must have one axis, or the three axes of \
+                 an image, and 1 to {MAX_FEATURES} features"
             );
             return Err(NnError::Network { problem });
         }

@@ -302,7 +302,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         };
         if !wire::is_own(&node.domain) {
             return Err(refused(format!(
-                "it is of the domain {:?}, and operators of ONNX alone are read",
+                "it belongs to the domain {:?}, but only operators of ONNX itself are supported",
                 node.domain
             )));
         }

@@ -48,7 +48,7 @@ pub enum PoolError {
     },
     /// A value is outside the bounds of its column.
     #[error(
-        "{place}, column {column:?}: found {found:?}, but the schema has values from {low} to \
+        "{place}, column {column:?}: found {found:?}, but the schema allows values from {low} to \
          {high}; correct it, drop the row, or agree on a schema with wider bounds"
     )]
     OutOfBounds {
@@ -108,7 +108,8 @@ pub enum PoolError {
     },
     /// The ring has too few slots.
     #[error(
-        "a ciphertext has {found} slots, but more than {needed} are needed: choose a larger ring"
+        "a ciphertext has {found} slots, but {needed} are reserved for marks, so more are needed: choose \
+         a larger ring"
     )]
     RingTooSmall {
         /// Slots of a ciphertext.
@@ -154,7 +155,7 @@ pub enum PoolError {
     },
     /// Rows are weighted by class, but the sums do not separate classes.
     #[error(
-        "the sums do not separate classes, so rows cannot be weighted by class: plan sums by class"
+        "the sums do not separate classes, so they cannot weight rows by class: plan sums by class"
     )]
     NotByClass,
     /// The weight of a class is not allowed.

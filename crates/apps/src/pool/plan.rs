@@ -303,7 +303,7 @@ impl SumsPlan {
 
     /// Rejects sums that no rows can have.
     fn check_sums(&self, sums: &Sums) -> Result<(), PoolError> {
-        let bad = || Err(damaged("this number of rows cannot have its sums"));
+        let bad = || Err(damaged("its sums are impossible for its number of rows"));
         let owners = self.schema.owners().len();
         let counts = &sums.numbers()[..self.shape.classes];
         // Every owner has a row, because sums of no rows are refused.

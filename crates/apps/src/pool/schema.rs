@@ -380,7 +380,7 @@ impl TryFrom<Document> for Schema {
             let found = bounds.len();
             let most = Self::MAX_COLUMNS;
             return Err(problem(format!(
-                "it has {found} columns after coding, at most {most} fit"
+                "it has {found} columns after coding, but at most {most} fit"
             )));
         }
         let encoding = document.encoding().map_err(problem)?;
@@ -400,7 +400,10 @@ impl Document {
     fn check(&self) -> Result<(), PoolError> {
         let bad = |text: String| Err(problem(text));
         if self.version != VERSION {
-            return bad(format!("it has version {}, this program reads {VERSION}", self.version));
+            return bad(format!(
+                "it has version {}, but this program reads {VERSION}",
+                self.version
+            ));
         }
         if self.missing == Missing::Mean {
             return Err(PoolError::FilledByMean);
@@ -408,7 +411,7 @@ impl Document {
         let owners = self.owners.len();
         let most = Schema::MAX_OWNERS;
         if !(1..=most).contains(&owners) {
-            return bad(format!("it has {owners} owners, 1 to {most} are possible"));
+            return bad(format!("it has {owners} owners, but 1 to {most} are possible"));
         }
         let mut seen = HashSet::new();
         if let Some(owner) =
@@ -424,7 +427,7 @@ impl Document {
         {
             let name = excerpt(name);
             let found = classes.len();
-            return bad(format!("target {name:?} has {found} classes, at least 2 are needed"));
+            return bad(format!("target {name:?} has {found} classes, but at least 2 are needed"));
         }
         self.columns.iter().try_for_each(|column| column.check(self.missing))
     }

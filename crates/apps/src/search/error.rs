@@ -6,7 +6,7 @@ pub enum SearchError {
     #[error(transparent)]
     Library(#[from] sudare::Error),
     /// A count is out of range.
-    #[error("found {found} {what}; {least} to {most} are possible")]
+    #[error("found {found} {what}, but {least} to {most} are possible")]
     Count {
         /// The counted quantity.
         what: &'static str,
@@ -56,7 +56,7 @@ pub enum SearchError {
         needed: String,
     },
     /// The index or its parameters were made for other answers or another mode.
-    #[error("{asked} was requested, but the index was planned for {planned}: make a plan for it")]
+    #[error("the index was planned for {planned}, not for {asked}: make a plan for {asked}")]
     NotPlanned {
         /// The answer or mode requested.
         asked: &'static str,
@@ -73,7 +73,7 @@ pub enum SearchError {
     },
     /// The parameters have too few levels for the answer.
     #[error(
-        "the answer takes {needed} levels, but the parameters have {found}: use parameters made \
+        "the answer needs {needed} levels, but the parameters have {found}: use parameters made \
          for the plan"
     )]
     TooFewLevels {
@@ -84,7 +84,7 @@ pub enum SearchError {
     },
     /// The primes or the margin are too small for a correct answer.
     #[error(
-        "{what} would be off by {found:.1e}, but at most {needed:.1e} is possible: use the \
+        "the error of {what} would be {found:.1e}, but at most {needed:.1e} is allowed: use the \
          parameters made for the plan, or a wider margin"
     )]
     Precision {
@@ -96,7 +96,7 @@ pub enum SearchError {
         needed: f64,
     },
     /// A part of the index could not be read.
-    #[error("part {part} of block {block} of the index could not be read: {problem}")]
+    #[error("part {part} of block {block} of the index cannot be read: {problem}")]
     Unreadable {
         /// The block.
         block: usize,

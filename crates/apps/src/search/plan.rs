@@ -433,7 +433,9 @@ impl Plan {
         if found == needed {
             return Ok(());
         }
-        let problem = format!("it has {found} coordinates, but the plan is for {needed}");
+        let problem = format!(
+            "it has {found} coordinates, but the plan is for {needed}; pass a vector of {needed}"
+        );
         Err(SearchError::Vector { place, problem })
     }
 

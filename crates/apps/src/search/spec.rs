@@ -273,7 +273,8 @@ fn extended(vector: &[f64], further: [f64; 2]) -> Vec<f64> {
 /// Returns the largest magnitude of the coordinates. All of them must be finite.
 fn largest(place: Place, vector: &[f64]) -> Result<f64> {
     if let Some(index) = vector.iter().position(|x| !x.is_finite()) {
-        let problem = format!("coordinate {index} is {}; numbers are needed", vector[index]);
+        let problem =
+            format!("coordinate {index} is {}; replace it by a finite number", vector[index]);
         return Err(SearchError::Vector { place, problem });
     }
     Ok(vector.iter().fold(0.0, |most: f64, x| most.max(x.abs())))
@@ -296,7 +297,10 @@ fn scaled(place: Place, vector: &[f64], most: f64) -> Result<Vec<f64>> {
     let found = vector.iter().map(|x| real::powi(x / most, 2)).sum::<f64>().sqrt() * most;
     // The slack accepts a norm that equalled the bound before rounding.
     if found.is_nan() || found > most * (1.0 + 1e-6) {
-        let problem = format!("its norm is {found}, but the plan is for norms of at most {most}");
+        let problem = format!(
+            "its norm is {found}, but the plan is for norms of at most {most}; scale all vectors down, \
+             or plan for larger norms"
+        );
         return Err(SearchError::Vector { place, problem });
     }
     // A norm slightly above the bound becomes 1.

@@ -191,8 +191,8 @@ fn damage_is_noticed() {
         (&|slots| slots[2][5] = 1e9, "slot 5 of ciphertext 2 holds no limb"),
         (&|slots| slots[1][header - 1] += step, "different encryptions"),
         // The highest limb of the rows of the first class.
-        (&|slots| slots[0][header + 2] = 3.0, "cannot have its sums"),
-        (&|slots| slots[0][header + 2] = 0.0, "cannot have its sums"),
+        (&|slots| slots[0][header + 2] = 3.0, "its sums are impossible"),
+        (&|slots| slots[0][header + 2] = 0.0, "its sums are impossible"),
         (
             &|slots| {
                 if let Some(last) = slots.last_mut().and_then(|slots| slots.last_mut()) {

@@ -109,7 +109,7 @@ fn documents_that_contradict_themselves_are_refused() {
     let number = |low: f64, high: f64| json!({ "number": { "low": low, "high": high } });
     let many = |count: usize| json!((0..count).map(|i| i.to_string()).collect::<Vec<_>>());
     for (place, value, part) in [
-        ("/version", json!(2), "version 2, this program reads 1"),
+        ("/version", json!(2), "version 2, but this program reads 1"),
         ("/owners", json!([]), "0 owners"),
         ("/owners", many(1001), "1001 owners"),
         ("/owners/0", json!("south"), "called \"south\""),
