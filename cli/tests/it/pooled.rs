@@ -217,7 +217,7 @@ fn owners_train_the_model_of_all_their_rows() {
         .mistake(&["no owner \"east\"", "north, south, west"]);
     sudare_at(&west, &format!("{encrypt} --target y")).mistake(&["3 tables", "--transform"]);
     sudare_at(at, "train --evaluation-key keys/evaluation.key -i t.ct -i t.ct -o x.ct")
-        .mistake(&["2 tables are given", "--schema"]);
+        .mistake(&["found 2 tables", "--schema"]);
 }
 
 /// Batches have rows of every owner, and each class its weight.

@@ -91,7 +91,7 @@ pub enum Error {
     Passphrase(#[from] SealError),
     /// A sealed secret key without a passphrase.
     #[error(
-        "{} is sealed by a passphrase, and none is given: run the command on a terminal to enter \
+        "{} is sealed by a passphrase, but you passed none: run the command on a terminal to enter \
          it, or pass a file descriptor with --passphrase-fd (Python: passphrase=…)",
         .path.display()
     )]
@@ -125,7 +125,7 @@ pub enum Error {
     },
     /// The system has too little free memory.
     #[error(
-        "{what} need {} of memory, but {} are available: {advice}",
+        "{what} need {} of memory, but only {} are available: {advice}",
         machine::bytes(*.needed),
         machine::bytes(*.available)
     )]
@@ -320,7 +320,7 @@ pub enum Error {
     #[error("{0}; this is a bug, please report it with the output of `sudare doctor`")]
     Bug(String),
     /// The result cannot be written to the standard output.
-    #[error("cannot write the result: {0}")]
+    #[error("cannot write the result to the standard output: {0}")]
     Stdout(io::Error),
 }
 

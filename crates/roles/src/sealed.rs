@@ -40,7 +40,7 @@ pub enum SealError {
     /// Costs outside of the permitted range.
     #[error(
         "unsealing would take {memory_kib} KiB of memory, {passes} passes and {lanes} lanes, which \
-         this program never asks for: use an unchanged copy of the file"
+         this program never requests: use an unchanged copy of the file"
     )]
     SealCosts {
         /// Memory in KiB.
@@ -52,7 +52,7 @@ pub enum SealError {
     },
     /// The system has too little memory.
     #[error(
-        "{memory_kib} KiB of memory are needed, but the system does not have them: close other \
+        "unsealing needs {memory_kib} KiB of memory, which the system does not have: close other \
          programs"
     )]
     SealMemory {

@@ -36,8 +36,8 @@ pub enum LedgerError {
     },
     /// An earlier copy of the ledger.
     #[error(
-        "it is out of date: it has {found} of the {known} releases that this process has seen \
-         counted; restore the latest copy"
+        "it is out of date: it has {found} releases, but this process has already counted {known}; \
+         restore the latest copy"
     )]
     Older {
         /// Known releases that the file has.

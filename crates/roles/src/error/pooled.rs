@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub enum PooledError {
     /// A table that was encrypted on its own, among tables of several owners.
     #[error(
-        "{} was encrypted on its own, but the other tables with a common transform: encrypt each \
+        "{} was encrypted on its own, but the other tables were encrypted with a common transform: encrypt each \
          table with --transform",
         .path.display()
     )]
@@ -17,7 +17,7 @@ pub enum PooledError {
     },
     /// Several tables for a job on one table.
     #[error(
-        "{found} tables are given, but their jobs are for one table: make keys for several owners \
+        "found {found} tables, but the job is for one table: make keys for several owners \
          with --schema, or pass one table"
     )]
     Single {

@@ -213,7 +213,7 @@ impl Index {
         }
         // A block of an earlier state has the right label and another digest.
         if self.manifest.blocks.get(block) != Some(&HEXLOWER.encode(&digest)) {
-            return Err(altered("its digest is not that of the manifest".into()).into());
+            return Err(altered("its digest differs from the digest in the manifest".into()).into());
         }
         let reader = file.into_reader(session.plan.params())?;
         Ok(BlockFile { reader, block, path })
