@@ -132,7 +132,10 @@ impl Receiving {
         let room = self.upload.bytes.saturating_sub(self.upload.received);
         // The quota has counted the declared size, so nothing beyond it is stored.
         if chunk.len() as u64 > room {
-            let detail = format!("the upload exceeds the declared {} bytes", self.upload.bytes);
+            let detail = format!(
+                "the upload exceeds the declared {} bytes: declare the size of the file",
+                self.upload.bytes
+            );
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LONG, detail));
         }
         let missing = inspect::START_BYTES.saturating_sub(self.start.len());
@@ -220,7 +223,7 @@ impl Receiving {
             None if collection == Collection::Models && bytes <= inspect::MAX_MODEL_BYTES => Ok(()),
             None => Err(Problem::unusable(
                 "Malformed",
-                "this is not a file of keys or ciphertexts of sudare",
+                "this is not a file of keys or ciphertexts: send a file that sudare wrote",
             )),
         }
     }
@@ -267,7 +270,8 @@ impl Receiving {
                 inspect::plain_model(file, *bytes)?
             }
             None => {
-                let detail = "this is not a file of keys or ciphertexts of sudare";
+                let detail =
+                    "this is not a file of keys or ciphertexts: send a file that sudare wrote";
                 return Err(Problem::unusable("Malformed", detail));
             }
         };

@@ -163,7 +163,7 @@ impl Gate {
             let found = machine::bytes(header_bytes);
             let most = machine::bytes(most);
             let detail =
-                format!("reading the headers needs {found} of memory, and the limit is {most}");
+                format!("reading the headers needs {found} of memory, but the limit is {most}");
             return Err(Problem::unusable("Memory", detail));
         }
         let mut state = self.lock();
@@ -222,7 +222,7 @@ impl Turn<'_> {
         let Some(&most) = table_bytes.get(at).filter(|most| bytes <= **most) else {
             let most = machine::bytes(table_bytes.into_iter().max().unwrap_or(0));
             let detail = format!(
-                "planning this needs {} of memory, and the limit is {most}",
+                "planning this needs {} of memory, but the limit is {most}",
                 machine::bytes(bytes)
             );
             return Err(Problem::unusable("Memory", detail));

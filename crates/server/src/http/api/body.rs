@@ -36,7 +36,9 @@ pub async fn json<T: DeserializeOwned>(body: Body, what: &str) -> Answer<T> {
     // For 64 KiB in all, the limit of silence also serves as the limit of the whole body.
     let body = timeout(MAX_SILENCE, to_bytes(body, MAX_JSON_BYTES)).await;
     let body = body.map_err(|_| incomplete("the request did not arrive within a minute"))?;
-    let body = body.map_err(|_| Problem::bad("Usage", "the request is too long"))?;
+    let body = body.map_err(|_| {
+        Problem::bad("Usage", format!("the request exceeds the maximum of {MAX_JSON_BYTES} bytes"))
+    })?;
     serde_json::from_slice(&body)
         .map_err(|error| Problem::bad("Usage", format!("this is not a valid {what}: {error}")))
 }

@@ -31,7 +31,7 @@ pub async fn download(app: &App, path: &Path, tag: &str, headers: &HeaderMap) ->
         Range::All => (StatusCode::OK, 0, total),
         Range::Part(first, end) => (StatusCode::PARTIAL_CONTENT, first, end),
         Range::Impossible => {
-            let detail = format!("the file has {total} bytes");
+            let detail = format!("the file has {total} bytes: request a range within them");
             let problem = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "Range", detail);
             let range = [(header::CONTENT_RANGE, format!("bytes */{total}"))];
             return Ok((range, problem).into_response());

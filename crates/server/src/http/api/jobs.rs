@@ -234,7 +234,7 @@ impl Submission {
         };
         let bring = |object: &Object| Answer::Ok(app.store.fetch_object(tenant, &object.digest)?);
         if request.tables.is_empty() || request.tables.len() > MAX_TABLES {
-            let detail = format!("a job has 1 to {MAX_TABLES} encrypted tables");
+            let detail = format!("pass 1 to {MAX_TABLES} encrypted tables");
             return Err(Problem::unusable("Usage", detail));
         }
         let keys = find(&request.keys, &[Collection::Keys])?;
@@ -314,7 +314,7 @@ impl Submission {
         // The job could never start, so it must not wait in the queue.
         if memory_bytes > app.limits.memory_bytes {
             let detail = format!(
-                "the job needs {memory_bytes} bytes of memory, and jobs may use {} on this server",
+                "the job needs {memory_bytes} bytes of memory, but jobs may use at most {} on this server",
                 app.limits.memory_bytes
             );
             return Err(Problem::unusable("Memory", detail));
@@ -326,7 +326,7 @@ impl Submission {
         // (429).
         if cpu_seconds > most {
             let detail = format!(
-                "the job needs {cpu_seconds:.0} CPU seconds, and the jobs of a tenant may use {most}"
+                "the job needs {cpu_seconds:.0} CPU seconds, but the jobs of a tenant may use at most {most}"
             );
             return Err(Problem::unusable("CpuSeconds", detail));
         }

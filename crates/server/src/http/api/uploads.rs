@@ -152,10 +152,11 @@ fn find_or_begin(
     digest: String,
 ) -> Answer<Upload> {
     if bytes == 0 {
-        return Err(Problem::unusable("Usage", "the upload is empty"));
+        return Err(Problem::unusable("Usage", "the upload is empty: send a file"));
     }
     let other = || {
-        let detail = "an upload of another size or kind has this digest";
+        let detail =
+            "an upload of another size or kind has this digest: cancel it, or send the same file";
         Err(Problem::conflict("UploadDiffers", detail))
     };
     let server = app.store.name().to_owned();

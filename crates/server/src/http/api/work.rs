@@ -236,7 +236,7 @@ async fn file(
 ) -> Answer {
     let found = blocking(&app, move |app| {
         let forbidden = || {
-            let detail = "the server did not sign this URL, or it has expired";
+            let detail = "the server did not sign this URL, or it has expired: request a new one";
             Problem::new(StatusCode::FORBIDDEN, "Address", detail)
         };
         // The signature comes before any look-up, so that strangers do not learn which jobs exist.
@@ -275,7 +275,7 @@ async fn put_state(
     body: Body,
 ) -> Answer {
     let state = StateFile::of_name(&name).ok_or_else(|| {
-        Problem::bad("Usage", format!("{name:?} is not the name of a state of a training"))
+        Problem::bad("Usage", format!("{name:?} is not a valid name for a state of a training"))
     })?;
     let folder = Store::states_in(&app.store.job(&job.id));
     let file = receive(&app, &job, folder.join(state.name()), digest, body).await?;
@@ -385,7 +385,10 @@ impl Writing {
         self.bytes = self.bytes.saturating_add(chunk.len() as u64);
         // A compromised worker must not fill the disk.
         if self.bytes > app.limits.tenant.bytes {
-            let detail = format!("a tenant may have {} bytes", app.limits.tenant.bytes);
+            let detail = format!(
+                "the file exceeds the {} bytes that a tenant may have",
+                app.limits.tenant.bytes
+            );
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail));
         }
         self.hasher.update(&chunk);
