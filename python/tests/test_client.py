@@ -118,7 +118,7 @@ def test_uploads_go_on_where_they_were(client: Client, tmp_path: Path, folder: P
 def test_what_is_refused_is_typed(client: Client, folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="secret key"):
         client.upload(folder / "keys/secret.key", "keys")
-    with pytest.raises(errors.RefusedError, match="no job of stats") as refused:
+    with pytest.raises(errors.RefusedError, match="not a stats job") as refused:
         client.stats(folder / "keys/evaluation.key", folder / "table.ct")
     assert refused.value.kind == "Usage"
     with pytest.raises(errors.RefusedError) as refused:

@@ -18,7 +18,7 @@ impl TrainSpec {
     ///
     /// Training in the clear finds the smallest of [`SigmoidApprox::RANGES`] that contains all
     /// inner products. If the model of that range is far from the model of the true sigmoid, and a
-    /// wider range at least halves the distance, the wider range is chosen. Heavy class weights
+    /// wider range takes a third off the distance, the wider range is chosen. Heavy class weights
     /// push most rows to one side, where a narrow polynomial is worst. Apart from the table's
     /// shape, the server learns only the range about the table.
     ///
@@ -65,7 +65,7 @@ impl TrainSpec {
             }
             let Ok(weights) = reference::train(rows, &spec) else { break };
             let found = largest_distance(&weights, &exact);
-            if found > distance / 2.0 {
+            if found > distance * WORTH_WIDENING {
                 break;
             }
             best = spec;
@@ -77,7 +77,11 @@ impl TrainSpec {
 
 /// Relative distance between a model and the model of the true sigmoid above which a wider range is
 /// tried. Polynomials of degree 7 on a fitting range are within a few hundredths on usual tables.
-const FAR_FROM_EXACT: f64 = 0.1;
+const FAR_FROM_EXACT: f64 = 0.08;
+
+/// Share of the distance that a wider range may leave. Wider ranges have coarser polynomials, and the
+/// server learns the range, so small gains are not worth it.
+const WORTH_WIDENING: f64 = 2.0 / 3.0;
 
 /// Returns the largest Euclidean distance of a model from its counterpart, relative to the length
 /// of the counterpart.
