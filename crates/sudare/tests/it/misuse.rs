@@ -486,7 +486,7 @@ fn primes_that_are_none() {
     says(&twice, &["97 is listed twice"]);
     assert!(matches!(found(vec![vec![97]], vec![97]), Error::InvalidSpec { .. }));
     // Composite, not 1 modulo 2N, even, and out of range.
-    for (bad, word) in [(33, "root of unity"), (101, "1 mod 2^5"), (98, "odd"), (0, "odd")] {
+    for (bad, word) in [(33, "root of unity"), (101, "1 modulo 2^5"), (98, "odd"), (0, "odd")] {
         let error = found(vec![vec![bad]], vec![257]);
         assert!(matches!(error, Error::Arith(_)), "{bad}: {error:?}");
         says(&error, &[word]);
@@ -1061,7 +1061,7 @@ fn raised_primes_that_are_none() {
         let error = found(base, levels);
         assert!(matches!(error, Error::InvalidSpec { field: "upper", .. }), "{error:?}");
     }
-    for (bad, word) in [(33, "root of unity"), (101, "1 mod 2^5"), (98, "odd"), (0, "odd")] {
+    for (bad, word) in [(33, "root of unity"), (101, "1 modulo 2^5"), (98, "odd"), (0, "odd")] {
         for (base, level) in [(bad, 449), (353, bad)] {
             let spec = rlwe::Spec { p: vec![577], ..spec(vec![base], vec![vec![level]]) };
             says(&rlwe::Params::new(spec).unwrap_err(), &[word]);
