@@ -303,7 +303,8 @@ fn a_full_disk_loses_nothing() {
         .unwrap();
     let stderr = String::from_utf8(run.stderr).unwrap();
     assert_eq!(run.status.code(), Some(2), "{stderr}");
-    for part in ["cannot store the state after iteration 2", "state", "--resume", "\"kind\":\"Checkpoint\""]
+    for part in
+        ["cannot store the state after iteration 2", "state", "--resume", "\"kind\":\"Checkpoint\""]
     {
         assert!(stderr.contains(part), "{part:?} is not in {stderr}");
     }

@@ -287,7 +287,10 @@ fn the_holder_of_the_key_reads_statistics_of_all_rows() {
         sudare_at(&server, &line).mistake(parts);
     };
     add("-i north.sums -i west.sums", &["there is no file of south"]);
-    add("-i north.sums -i north.sums -i west.sums", &["belongs to \"north\"", "one file of each owner"]);
+    add(
+        "-i north.sums -i north.sums -i west.sums",
+        &["belongs to \"north\"", "one file of each owner"],
+    );
     // Values, columns and categories that the schema does not have.
     let north = f.at("north");
     let sums = |text: &str, parts: &[&str]| {
