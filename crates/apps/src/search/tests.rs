@@ -314,7 +314,7 @@ fn impossible_searches_are_refused() {
         (Spec { dimension: 5000, ..good }, "found 5000 coordinates"),
         (Spec { dimension: 255, ..good }, "1 to 254 are possible"),
         (Spec { rows: 0, ..good }, "found 0 records"),
-        (Spec { rows: usize::MAX, ..good }, "records; 1 to 67108864"),
+        (Spec { rows: usize::MAX, ..good }, "records, but 1 to 67108864"),
         (Spec { metric: Metric::Euclidean { largest: f64::NAN }, ..good }, "a largest norm of NaN"),
         (Spec { metric: Metric::Euclidean { largest: 0.0 }, ..good }, "a largest norm of 0"),
     ] {

@@ -532,7 +532,7 @@ fn what_no_set_bootstraps_is_refused_with_what_would_work() {
     assert!(matches!(choose(Modulus::new(2, 8).unwrap(), 15), Err(Error::NoSlots { .. })));
     assert!(refused(2, 15).contains("65537 and 786433"));
     // Fewer digits than rounding leaves, and two or four slots.
-    assert!(refused(29, 15).contains("below 31"));
+    assert!(refused(29, 15).contains("at least 31"));
     assert!(refused(43, 15).contains("multiple of 16"));
     // No room for a level here, but in a larger ring; and in no ring.
     assert!(refused(1_125_899_903_827_969, 15).contains("N = 2^16 leaves"));
