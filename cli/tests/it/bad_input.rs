@@ -134,9 +134,9 @@ fn files_of_another_kind() {
     let folder = folder();
     let at = folder.path();
     let line = "decrypt --secret a/public.key -i model.ct";
-    refused(at, line, &["a/public.key", "public key", "secret key is needed"]);
+    refused(at, line, &["a/public.key", "public key", "\"secret key\" is needed"]);
     let line = "train --evaluation-key a/secret.key -i a.ct -o out.ct";
-    refused(at, line, &["a/secret.key", "secret key", "evaluation keys is needed"]);
+    refused(at, line, &["a/secret.key", "secret key", "\"evaluation keys\" is needed"]);
     let line = "train --evaluation-key a/evaluation.key -i model.ct -o out.ct";
     refused(at, line, &["model.ct", "holds model", "table is needed"]);
     refused(at, "decrypt --secret a/secret.key -i a.ct", &["holds table", "model or statistics"]);
