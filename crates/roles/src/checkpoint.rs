@@ -46,6 +46,7 @@ impl StateFile {
             Self::Weights(iterations) => (WEIGHTS_PREFIX, iterations),
             Self::State(iterations) => (PREFIX, iterations),
         };
+        // Six digits keep names of one length, so that directory listings show states in order.
         format!("{prefix}{iterations:06}{SUFFIX}")
     }
 
@@ -160,6 +161,8 @@ impl Checkpoints {
         for (_, path) in self.states()?.into_iter().rev() {
             match self.read(&path, plan, server) {
                 Ok(training) => {
+                    // A damaged state stays on disk for its owner, so nothing is removed on the way
+                    // past it.
                     if damaged.is_none() {
                         remove_other_states(&self.folder, training.iteration)?;
                     }
@@ -197,8 +200,10 @@ impl Checkpoints {
         let file = Opened::open(path, Kind::Ciphertexts)?;
         let (_, meta) = file.meta(&[content])?;
         let differs = match &meta.origin {
+            // Ciphertexts under other keys or of another table look like valid states.
             Some(origin) if origin.keys != self.origin.keys => "other evaluation keys",
             Some(origin) if origin.table != self.origin.table => "another encrypted table",
+            // Versions may compute other bits, and a resumed training promises identical results.
             Some(origin) if origin.program != self.origin.program => "another version of sudare",
             Some(_) if meta.job == server.meta.job => "",
             _ => "another job",
@@ -236,6 +241,7 @@ impl Checkpoints {
             };
             let items = self.items(&path, Content::Weights, server);
             match items.map_err(|error| refuse(error.to_string()))? {
+                // The name alone proves nothing: another run may have left a file under it.
                 (found, items) if found == iterations && items.len() == models => Ok(items),
                 _ => Err(refuse(format!("{} holds other weights", path.display()))),
             }

@@ -108,6 +108,7 @@ impl TrainedModel {
             encoding: trained.encoding.clone(),
             held_out: trained.held_out,
             fingerprints: trained.fingerprints,
+            // Only a scorable training leaves an encrypted model whose rows need this preparation.
             transform: plan.job().spec.scorable.then(|| transform.clone()),
             history: history.map(|all| all.iter().map(of_columns).collect()).transpose()?,
         };
@@ -125,6 +126,8 @@ impl TrainedModel {
         let model = &self.model;
         let job = self.plan.job();
         let table = arranged(table, &model.columns, &model.classes)?;
+        // Counted first: with rows missing, the checks below would name columns that are not at
+        // fault.
         if table.rows() != model.rows {
             return Err(other_table(&format!(
                 "it has {} rows, but the model was trained on {}",
@@ -147,6 +150,7 @@ impl TrainedModel {
         let rows = job.rows;
         let prepared = Prepared::with(&table, &job.spec, rows, weights, transform)?;
         let fitted = prepared.calibrated(&self.weights);
+        // With two classes, calibration by a negative factor would swap the classes of all rows.
         if opposed(&self.weights, &fitted) {
             return Err(Error::Usage(
                 "the model cannot be calibrated: its scores fit the classes of these rows only \
@@ -210,5 +214,6 @@ fn opposed(weights: &[Vec<f64>], others: &[Vec<f64>]) -> bool {
             pairs.filter_map(|(w, o)| Some((w.get(at)? - center) * (o.get(at)? - other)));
         products.sum::<f64>()
     });
+    // Strictly below 0: weights of 0 order no rows, so they oppose nothing.
     product.sum::<f64>() < 0.0
 }

@@ -116,6 +116,8 @@ impl Reader<'_> {
         };
         let of_model = match self.meta.scored_by {
             Some(ScoredBy::Encrypted(count)) => {
+                // The count comes from the label, which anyone can write, so it may exceed the
+                // notes.
                 let rows = all.len().checked_sub(count as usize);
                 let lacks = || self.malformed("it lacks notes that it lists");
                 Some(read(&all.split_off(rows.ok_or_else(lacks)?))?)
@@ -177,6 +179,7 @@ impl Reader<'_> {
     ) -> Result<TrainedModel> {
         let features = plan.job().features;
         let models = plan.job().spec.models();
+        // Before the split, which would panic for a file that lists fewer ciphertexts.
         if self.slots.len() < models {
             return Err(self.malformed("it has fewer ciphertexts than models"));
         }
@@ -186,6 +189,7 @@ impl Reader<'_> {
             return Err(self.malformed("its ciphertexts have fewer slots than a model"));
         }
         let Trained { transform, shown, classes, encoding, .. } = &trained;
+        // The label and the note are written separately, so each may belong to another table.
         let same = [columns.len(), transform.columns(), shown.columns()] == [features; 3]
             && classes.len() == plan.job().spec.classes as usize
             && encoding.as_ref().is_none_or(|encoding| encoding.columns() == columns);
@@ -237,6 +241,7 @@ impl Reader<'_> {
             _ => return Err(self.malformed("it does not name the model that scored it")),
         };
         match needed == prepared {
+            // Rows that were prepared in another way give plausible scores that are wrong.
             true => Ok(()),
             false => Err(Error::Usage(format!(
                 "{} has scores by a model that its rows were not prepared for: encrypt the rows \
@@ -288,6 +293,8 @@ fn too_imprecise(bits: u32) -> Error {
 /// at 0, and its divisors are powers of two.
 fn without_ranges(model: Model) -> Result<Model> {
     let shown = model.inputs()?.shown;
+    // A power of two covers the range without showing it: centers and divisors are data of the
+    // owner.
     let spans = model.centers.iter().zip(&model.divisors).map(|(c, d)| c.abs() + d);
     let divisors: Vec<f64> = spans.map(|span| real::exp2(real::log2(span).ceil())).collect();
     let plain = Transform::affine(vec![0.0; divisors.len()], divisors.clone())?;
@@ -296,6 +303,7 @@ fn without_ranges(model: Model) -> Result<Model> {
         weights: model.weights.iter().map(under).collect::<Result<_>>()?,
         centers: vec![0.0; divisors.len()],
         divisors,
+        // These fields describe the owner's rows, and the noise of the release does not cover them.
         class_weights: None,
         held_out: None,
         fingerprints: None,
@@ -312,6 +320,7 @@ fn shared_weights(
 ) -> Result<Vec<f64>> {
     let planned = plan.job().spec.shared_bits;
     match planned {
+        // Fewer bits than planned mean more noise, which hides the same error.
         Some(planned) if planned >= bits => Ok(plan.share(weights, bits, assume_range, noise)?),
         _ => Err(Error::Usage(format!(
             "--share {bits}: the weights were computed {}: make keys with --share {bits} and train \

@@ -136,6 +136,8 @@ impl Encryption {
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Written> {
         let to = (out, path);
+        // Rows of several owners use the common transform, so they must not be prepared on their
+        // own.
         if let (Plan::Train(plan), Some(_)) = (&*self.plan, &subject.pooled) {
             return self.write_pooled(to, plan, subject, progress);
         }
@@ -149,6 +151,7 @@ impl Encryption {
                 self.job
             ))),
             Plan::Train(plan) => {
+                // A plain encoding says nothing that the columns do not, so the note leaves it out.
                 let encoding = encoding.filter(|encoding| !encoding.is_plain());
                 let prepared = PreparedTable::new(
                     plan,
@@ -186,6 +189,7 @@ impl Encryption {
         let Subject { mut table, pooled, .. } = subject;
         let Some((owner, common)) = pooled else { return Err(incomplete()) };
         let pooled = common.of_owner(&owner)?;
+        // Checked here, because the server sums gradients for exactly this number of owners.
         if pooled.of.len() != plan.job().spec.tables {
             return Err(Error::Usage(format!(
                 "the transform is for {} owners, but the keys are for {}: use files made with one \
@@ -195,6 +199,7 @@ impl Encryption {
             )));
         }
         shuffle(plan, &mut table, self.order.as_ref())?;
+        // The tables of several owners have only the groups that their rows need in each batch.
         let plan = plan.for_groups(plan.groups_for(table.rows()))?;
         let weights = common.row_weights().to_vec();
         let transform = common.transform().clone();
@@ -223,6 +228,7 @@ impl Encryption {
         let transform = inputs.prepares_for(&plan.job().model)?;
         let table = arranged(table, &inputs.columns, &inputs.classes)?;
         let members = table.members().ok();
+        // Members are optional: rows to be scored have no known classes in general.
         let members = members.map(|all| all.iter().map(|&m| (m as u16).to_le_bytes()).collect());
         let about = About::Rows {
             prepared: prepared_digest(&inputs.columns, transform)?,
@@ -290,6 +296,7 @@ impl Encryption {
         let messages = messages.and(note);
         let ciphertexts = messages.len();
         let progress = |done| {
+            // The note is not part of the table, so its ciphertexts do not count as progress.
             if done <= of_table {
                 progress(done);
             }
@@ -323,6 +330,8 @@ impl PreparedTable {
         order: Option<&Seed>,
     ) -> Result<Self> {
         table.check_for_training()?;
+        // Before the shuffle: `Inputs::of` must find the same digest from the table in its own
+        // order.
         let prepared = plan.prepare(&table, class_weights)?;
         let row_weights = prepared.row_weights().to_vec();
         let transform = prepared.transform().clone();
@@ -373,6 +382,7 @@ impl PreparedTable {
 /// Shuffles the rows of a training in batches by a seed, or by a random one. The order of rows in
 /// batches is public.
 fn shuffle(plan: &TrainPlan, table: &mut Table, order: Option<&Seed>) -> Result<()> {
+    // A single batch has all rows in every iteration, so their order reveals nothing.
     if plan.batches().count() > 1 {
         match order {
             Some(seed) => table.shuffle(seed),

@@ -346,6 +346,7 @@ impl Error {
     /// Attributes an error to the secret key in the file at `path`.
     pub fn in_sealed(path: &Path) -> impl Fn(SealError) -> Self {
         move |source| match source {
+            // A damaged file inside the seal is a bad file to the reader, not a bad passphrase.
             SealError::Library(source) => Self::File { path: path.into(), source },
             _ => Self::Seal { path: path.into(), source },
         }
@@ -378,6 +379,8 @@ impl Error {
     /// Returns a stable identifier of the error: the name of its variant, after a prefix for errors of some areas.
     pub fn kind(&self) -> String {
         match self {
+            // The same failure has the same name at every layer, so that programs match one
+            // identifier.
             Self::Library(error) | Self::File { source: error, .. } => name(error),
             Self::Table(error) | Self::TableFile { source: error, .. } => name(error),
             Self::Apps(sudare_apps::Error::Library(error))
@@ -391,6 +394,7 @@ impl Error {
             Self::Pool(PoolError::Library(error)) => name(error),
             Self::Pool(PoolError::Table(error)) => name(error),
             Self::Pool(error) | Self::PoolFile { source: error, .. } => {
+                // Prefixed, because crates use the same variant names for different remedies.
                 format!("Pool{}", name(error))
             }
             Self::Pooled(error) => format!("Pooled{}", name(error)),
@@ -398,11 +402,13 @@ impl Error {
             Self::Search(error) => format!("Search{}", name(error)),
             Self::Index(error) => name(error),
             Self::Ledger { source, .. } => format!("Ledger{}", name(source)),
+            // A damaged ledger has a remedy of its own, which the outer error would hide.
             Self::NotCounted { source } if matches!(**source, Self::Ledger { .. }) => source.kind(),
             Self::Metric(error) => name(error),
             Self::Receipt(error) | Self::ReceiptFile { source: error, .. } => {
                 format!("Receipt{}", name(error))
             }
+            // The server's own name: a client handles a remote failure like a local one.
             Self::Refused { kind, .. } => kind.clone(),
             Self::Passphrase(SealError::Library(error)) => name(error),
             Self::Passphrase(error) | Self::Seal { source: error, .. } => name(error),

@@ -13,12 +13,14 @@ const FORMULA_STARTS: [char; 10] =
 /// Returns whether a character, other than the line end, controls a terminal or reorders text.
 #[must_use]
 pub fn acts_on_terminal(c: char) -> bool {
+    // Direction marks reorder what follows, so a name could disguise the text around it.
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     (c.is_control() && c != '\n') || turns || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 /// Writes the characters for which `acts` is true as JSON escapes, such as `\u001b`.
 pub fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
+    // Nearly every text is harmless, so the common case copies nothing.
     if !text.contains(&acts) {
         return Cow::Borrowed(text);
     }
@@ -41,6 +43,7 @@ pub fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
 /// apostrophe in front, and control characters are escaped. Numbers stay unchanged.
 #[must_use]
 pub fn cell(text: &str) -> Cow<'_, str> {
+    // Line ends count here: a cell with one would break the table's line in some readers.
     let escaped = escaped(text, |c| acts_on_terminal(c) || c == '\n');
     // A negative number begins like a formula, and must stay a number.
     match text.starts_with(FORMULA_STARTS) && text.parse::<f64>().is_err() {

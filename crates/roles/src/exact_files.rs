@@ -189,6 +189,7 @@ fn read_opened(
     let info = reader.info().clone();
     let params = reader.params()?;
     let is_array = info.kind == Kind::Ciphertexts;
+    // A file without a label of this program still has facts to show.
     let setting = if is_array { None } else { read_setting(&reader, info.kind).ok() };
     let shape = array_facts(&info).ok().map(|(shape, _)| shape);
     let request = match info.kind {

@@ -67,9 +67,11 @@ impl TryFrom<Described> for Inputs {
             transform,
             encoding,
         } = described;
+        // People may write this file by hand, where unscaled columns have no centers.
         if centers.is_empty() {
             centers = vec![0.0; columns.len()];
         }
+        // The default classes of the format, as in files of models.
         if classes.is_empty() {
             classes = ["0", "1"].map(str::to_owned).to_vec();
         }
@@ -137,7 +139,9 @@ impl Inputs {
         (target, class_weights): (Option<&str>, Option<&[f64]>),
         reading: &Reading,
     ) -> Result<Self> {
+        // Tables have many extensions, and only JSON can be a model, so all others count as tables.
         if !path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json")) {
+            // The preparation of encrypted training rows depends on the labels.
             if training.is_some() && target.is_none() {
                 return Err(Error::Usage(format!(
                     "no target column for {}: pass the column that the model was trained to \
@@ -179,6 +183,7 @@ impl Inputs {
     /// plain model are known.
     pub fn prepares_for(&self, model: &ScoredModel) -> Result<&Transform> {
         match model {
+            // A given model arrives with its own units, so its rows need no whitening.
             ScoredModel::Given { .. } | ScoredModel::Shared { .. } => Ok(&self.shown),
             ScoredModel::Trained(_) => self.transform.as_ref().ok_or_else(|| {
                 Error::Usage(
@@ -221,7 +226,9 @@ pub(crate) fn text_of(path: &Path) -> Result<Vec<u8>> {
         return Err(not_a_model(path, &problem));
     }
     let mut text = Vec::new();
+    // The file may grow after its size was read, so the limit applies to the read as well.
     file.take(MAX_BYTES).read_to_end(&mut text).map_err(|e| Error::io("read", path, e))?;
+    // Encrypted results start with these bytes, and JSON errors would not name the cause.
     if text.starts_with(b"\x89sudare") {
         return Err(not_a_model(path, "it is encrypted: decrypt it first"));
     }

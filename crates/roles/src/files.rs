@@ -18,6 +18,7 @@ use sudare_arith::{
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    // A panic while the list was locked leaves it valid: each entry is pushed or removed at once.
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -26,8 +27,10 @@ fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
 pub fn remove_unfinished(end: impl FnOnce()) {
     let mut files = unfinished();
     for path in files.drain(..) {
+        // The process ends now, so a file that cannot be removed is left for the next writer.
         let _ = fs::remove_file(path);
     }
+    // Under the lock, so that no other thread starts a file between removal and end.
     end();
 }
 
@@ -129,6 +132,8 @@ fn remove_stale_parts(path: &Path) -> Result<()> {
         is_file && is_part(&entry.file_name(), &prefix)
     });
     for part in parts {
+        // Opened to append: some systems grant locks only on writable files, and nothing is
+        // truncated.
         let Ok(file) = OpenOptions::new().append(true).open(part.path()) else { continue };
         // A locked part still has its writer.
         if file.try_lock().is_ok() {
@@ -195,6 +200,7 @@ impl NewFile {
         }
         files.retain(|path| *path != self.temporary);
         drop(files);
+        // After the rename: only the synced directory makes the new name survive a crash.
         sync_folder(&self.path).map_err(io)
     }
 
@@ -248,6 +254,7 @@ fn rename_if_free(from: &Path, to: &Path) -> io::Result<()> {
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        // The file system has no hard links. The check just before leaves only a short gap.
         Err(_) => fs::rename(from, to),
     }
 }
@@ -266,6 +273,7 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         let mut files = unfinished();
         // A finished file is no longer in the list.
+        // Dropped without `finish`, after an error: a file that is not whole must not stay.
         if let Some(at) = files.iter().position(|path| *path == self.temporary) {
             files.swap_remove(at);
             let _ = fs::remove_file(&self.temporary);
@@ -314,6 +322,7 @@ impl Watch {
             format!("it has {} bytes instead of {}", now.0, self.bytes)
         } else if now.1 != self.written {
             "it was written to while it was mapped".into()
+        // A failed read changes neither the size nor the time of the file.
         } else if !self.mapping.is_intact() {
             "some of its bytes were missing when they were read".into()
         } else {
@@ -385,6 +394,8 @@ pub fn make_folder(folder: &Path) -> Result<()> {
 pub fn lock_folder(folder: &Path) -> Result<File> {
     let path = folder.join("lock");
     let io = |error| Error::io("lock", &path, error);
+    // Append mode creates the file without truncating it, and the lock is on the file, not its
+    // text.
     let lock = OpenOptions::new().create(true).append(true).open(&path).map_err(io)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
@@ -415,6 +426,7 @@ pub fn others_may_read(metadata: &fs::Metadata) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
+        // The group counts as others, since mode 0600 clears its bit, too.
         metadata.permissions().mode() & 0o044 != 0
     }
     #[cfg(not(unix))]

@@ -72,6 +72,7 @@ impl Fingerprint {
     pub fn fits(&self, table: &Table, shown: &Transform) -> Result<bool, TableError> {
         let Self(found) = Self::of(table, shown)?;
         let columns = shown.centers().iter().zip(shown.divisors());
+        // Roundings of a value are relative to its size, so far centers need more tolerance.
         let sizes: f64 = columns.map(|(center, divisor)| 1.0 + center.abs() / divisor).sum();
         let rows = table.rows() as f64;
         let tolerance = SLACK + rows * ROUNDINGS * f64::EPSILON * Point::LARGEST * (1.0 + sizes);
@@ -97,6 +98,7 @@ impl Point {
             let mut unit = || stream.next_u64() as f64 / real::exp2(64.0);
             (0..count).map(|_| least + (most - least) * unit()).collect()
         };
+        // At least 1, so that a change in any column turns every point by a visible angle.
         let factors = between("factors of a fingerprint", features, 1.0, Self::LARGEST);
         let shifts = between("shifts of a fingerprint", classes, 0.0, core::f64::consts::TAU);
         Self { factors, shifts }
@@ -117,6 +119,7 @@ impl Point {
 pub fn other_columns(table: &Table, shown: &Transform, found: &Transform) -> Vec<String> {
     const NEAR: f64 = 1e-6;
     let near = |a: f64, b: f64, divisor: f64| {
+        // The first term covers summation in another order, the second decimals parsed differently.
         (a - b).abs() <= NEAR * divisor + ROUNDINGS * f64::EPSILON * a.abs()
     };
     let known = shown.centers().iter().zip(shown.divisors());

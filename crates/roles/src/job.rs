@@ -77,6 +77,7 @@ const NAMED: [(&str, OfCounts); 3] =
 
 /// Parses positive numbers with an `x` between them.
 fn counts(text: &str) -> Option<Vec<usize>> {
+    // A table without rows or columns has no plan, so 0 is not a count.
     text.split('x').map(|text| text.parse().ok().filter(|&count| count > 0)).collect()
 }
 
@@ -108,8 +109,11 @@ impl FromStr for Purpose {
             ("train", ..) => file(table).map(|path| Self::Train(Extent::File(path))),
             ("predict", Some(&[rows, features]), _) => Some(Self::Predict { rows, features }),
             ("predict", ..) => None,
+            // Only statistics accept a table here: groups and bins need numbers that no table
+            // states.
             ("stats", None, _) => file(table).map(Self::StatsOf),
             (_, counts, Some((_, job))) => counts.and_then(job).map(Self::Job),
+            // An unknown job is named first: help on counts would not show the mistake.
             _ => return Err(format!("{what:?} is not a job for tables; {help}")),
         };
         purpose.ok_or_else(|| help.into())
@@ -393,6 +397,8 @@ impl Job {
     pub fn serves(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Train(training), Self::Predict(job)) => {
+                // The model of another training has other levels, even if its tables have the same
+                // shape.
                 job.model == ScoredModel::Trained(*training)
             }
             _ => self == other,
@@ -407,6 +413,7 @@ impl Job {
         let (rows, features) = self.shape()?;
         // Before planning: a label may state any size, and a plan of it would take long.
         if rows.checked_mul(features).is_none_or(|cells| cells > Table::DEFAULT_MAX_CELLS) {
+            // The product may overflow, and an overflow is too large as well.
             return Err(Error::Usage(format!(
                 "a table of {rows} rows and {features} features is too large: the maximum is {} \
                  cells",

@@ -96,10 +96,12 @@ impl FileEncryptor {
         };
         let mut done = 0;
         loop {
+            // No more than the threads can use, since every waiting ciphertext costs memory.
             let some: Vec<Slots> = slots.by_ref().take(par::threads().min(AT_ONCE)).collect();
             if some.is_empty() {
                 return file.finish().map_err(&in_file);
             }
+            // In order: the file lists the shapes of its ciphertexts before their content.
             for item in par::try_map(some, encrypt)? {
                 match item {
                     Fresh::Whole(item) => file.write(&item),
@@ -120,6 +122,7 @@ impl FileEncryptor {
         shapes: Vec<Shape>,
         label: &Label,
     ) -> sudare::Result<CiphertextWriter<'a, W>> {
+        // Under the secret key the uniform half follows from a seed, which saves half the bytes.
         let start = match self {
             Self::Public(_) => CiphertextWriter::new,
             Self::Secret(_) => CiphertextWriter::seeded,

@@ -126,9 +126,11 @@ impl Origin {
     /// digests does not matter.
     #[must_use]
     pub fn new(keys: [u8; 32], mut tables: Vec<[u8; 32]>) -> Self {
+        // Sorted, because the same tables in another order give the same result.
         tables.sort_unstable();
         let table = match tables[..] {
             [table] => table,
+            // A single table keeps its own digest, so that its owner can compare it with the file.
             _ => blake3::hash(tables.as_flattened()).into(),
         };
         Self { program: env!("CARGO_PKG_VERSION").into(), keys, table }
@@ -165,6 +167,8 @@ impl Meta {
     #[must_use]
     pub fn read(label: &Label) -> Option<(Content, Self)> {
         let content = Content::ALL.into_iter().find(|content| content.name() == label.content)?;
+        // The version comes first and alone, so that any later version can change everything after
+        // it.
         let (&META_VERSION, bytes) = label.meta.split_first()? else { return None };
         // Each label has one encoding, so bytes after it are refused.
         let Ok((meta, [])) = postcard::take_from_bytes::<Self>(bytes) else { return None };

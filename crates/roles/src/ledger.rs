@@ -72,6 +72,7 @@ impl Entries {
             let source = LedgerError::Malformed { problem };
             Error::Ledger { path: path.into(), source }
         };
+        // Before reading, because a ledger is read as a whole.
         if bytes > MOST_BYTES {
             return Err(refuse(format!("it has {bytes} bytes, but the maximum is {MOST_BYTES}")));
         }
@@ -93,6 +94,8 @@ impl Entries {
         let [magic, version, params, key, limit, count] = words else {
             return Err(malformed("it is too short"));
         };
+        // The magic comes first, because any other file would fail the later checks with wrong
+        // remedies.
         if *magic != MAGIC {
             return Err(malformed("it does not start like a ledger"));
         }
@@ -130,6 +133,8 @@ impl Entries {
     fn add(&mut self, ids: &[ReleaseId], place: &Path) -> Result<bool> {
         let before = self.releases.len();
         for id in ids {
+            // Releasing the same result to the same bits adds the same noise, so it reveals nothing
+            // more.
             if !self.releases.contains(id) {
                 self.releases.push(*id);
             }
@@ -240,6 +245,7 @@ impl Ledger {
         if known.counted() > 0 {
             copy.count(&known.releases)?;
         }
+        // A ledger with a file stays there: the copy of the key counts on its own.
         if state.file.is_none() {
             *state = copy;
         }
@@ -267,6 +273,7 @@ impl State {
             // Before the file is read: another process could count between reading and writing.
             let _lock = lock(path)?;
             let mut entries = Self::current(path, &self.known)?;
+            // Unchanged entries are not written, so a repeated release needs no write access.
             if entries.add(ids, path)? {
                 entries.write(path)?;
             }

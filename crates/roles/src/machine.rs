@@ -4,6 +4,7 @@ use std::fs;
 
 /// Returns the number of threads that the system offers this process.
 pub fn cores() -> usize {
+    // One thread works everywhere, so a system that does not tell is no error.
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

@@ -54,6 +54,7 @@ pub enum About {
         /// The class of each row, little endian, if it is known.
         members: Option<Vec<[u8; 2]>>,
         /// True if the classes are text even where they look like numbers.
+        // Version 2 appends this field after the note, so version 1 is still read.
         #[serde(skip)]
         text_labels: bool,
     },
@@ -144,6 +145,7 @@ impl HeldOut {
 /// # Errors
 /// [`Error::Bug`] if they cannot be encoded.
 pub fn prepared_digest(columns: &[String], transform: &Transform) -> Result<[u8; 32]> {
+    // Names and order of columns count as well: a weight belongs to the place of its column.
     let bytes = postcard::to_extend(&(columns, transform), Vec::new());
     let bytes = bytes.map_err(|error| Error::Bug(error.to_string()))?;
     Ok(blake3::hash(&bytes).into())
@@ -173,6 +175,7 @@ impl Note {
     }
 
     fn to_bytes(&self) -> Result<Vec<u8>> {
+        // The version comes first and alone, so that later versions can change everything after it.
         let bytes = postcard::to_extend(&(self, self.more()), vec![VERSION]);
         bytes.map_err(|error| Error::Bug(error.to_string()))
     }

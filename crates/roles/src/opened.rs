@@ -40,6 +40,7 @@ impl Opened<Cursor<Mapping>> {
     pub fn mapped(path: &Path) -> Result<(Self, Arc<Watch>)> {
         let (file, _) = files::open(path, Access::Shared)?;
         let watch = Arc::new(Watch::new(path, file.get_ref())?);
+        // Mapped keys are shared with the file, so they must not change as long as they are used.
         let reader = Reader::shared(watch.mapping().clone());
         let reader = reader.map_err(in_file(path, Some(&watch)))?;
         let this = Self { path: path.into(), reader, watch: Some(Arc::clone(&watch)) };
@@ -146,6 +147,7 @@ impl<R: Read> Opened<R> {
                 content.name(),
                 needed()
             ))),
+            // Told apart from other files, because the remedy differs: the keys must be made again.
             None if Meta::is_of_another_version(label) => Err(Error::Usage(format!(
                 "{path} was made by another version of this program: make it again with this \
                  version, starting from the keys"
@@ -189,6 +191,7 @@ impl<R: Read> Opened<R> {
         let what = "file";
         let found = info.params_id;
         let expected = params;
+        // Parameters before the key: a key of other parameters has another fingerprint in any case.
         if found != expected {
             let source = sudare::Error::ParamsMismatch { what, found, expected };
             return Err(Error::in_file(&self.path)(source));
@@ -268,6 +271,7 @@ impl<R: Read> Opened<R> {
         let mut reader = self.into_reader(params)?;
         let all = reader.shapes().len();
         let count = before_note(&path, all, note)?;
+        // The note is small and every result needs it, so it does not wait for the rows.
         let note = reader.read(count..all).map_err(Error::in_file(&path))?;
         Ok(Stored { path, reader: Mutex::new(reader), count, note })
     }
@@ -276,6 +280,7 @@ impl<R: Read> Opened<R> {
 /// Attributes an error to the file at `path`, or to a change of the file while it was mapped.
 pub fn in_file(path: &Path, watch: Option<&Watch>) -> impl Fn(sudare::Error) -> Error {
     move |source| {
+        // A file that changed under the map looks damaged, and the change is the true cause.
         let changed = watch.and_then(|watch| watch.check().err());
         changed.unwrap_or_else(|| Error::in_file(path)(source))
     }
@@ -283,6 +288,7 @@ pub fn in_file(path: &Path, watch: Option<&Watch>) -> impl Fn(sudare::Error) -> 
 
 /// Returns the number of ciphertexts before the last `note` ones.
 fn before_note(path: &Path, all: usize, note: u32) -> Result<usize> {
+    // The label states the number of notes, and anyone can write a label.
     all.checked_sub(note as usize).ok_or_else(|| Error::File {
         path: path.into(),
         source: sudare::Error::Malformed {
@@ -313,6 +319,7 @@ pub fn expect_origin(
     digests: Vec<[u8; 32]>,
     names: &[String],
 ) -> Result<()> {
+    // A result without an origin names no table, so it proves nothing about this one.
     if origin.is_some_and(|origin| origin.is_of(digests)) {
         return Ok(());
     }

@@ -107,6 +107,7 @@ impl FromStr for Destination {
 /// Returns whether a file with these first bytes is a secret key, of any scheme, sealed or not.
 #[must_use]
 pub fn is_secret(start: &[u8]) -> bool {
+    // A sealed key stays here, too: an attacker with it can guess passphrases.
     start.starts_with(&sealed::MAGIC)
         || (start.starts_with(MAGIC) && start.get(14..16) == Some(&SECRET_KEY[..]))
 }
@@ -151,6 +152,7 @@ pub fn check(
             false => Err(unencrypted(path, &model)),
         };
     }
+    // After the check for secret keys, which must get their own message in every scheme.
     if start.get(12..14) != Some(&CKKS[..]) {
         return Err(refused("belongs to a scheme for exact integers"));
     }
@@ -175,6 +177,7 @@ fn named(kind: Kind) -> String {
 
 /// Reads a model in clear, or explains why the file is not one.
 fn plain(file: impl Read, bytes: u64, path: &Path) -> core::result::Result<Model, String> {
+    // Refused by size first, because the whole text is read into memory.
     if bytes > MAX_MODEL_BYTES {
         return Err(format!("is neither encrypted nor a model, with {bytes} bytes"));
     }
@@ -186,6 +189,7 @@ fn plain(file: impl Read, bytes: u64, path: &Path) -> core::result::Result<Model
 
 fn unencrypted(path: &Path, model: &Model) -> Error {
     let danger = match model.shared_bits {
+        // Released weights have noise that hides the key, so only their values are at stake.
         Some(_) => "",
         None => {
             "; weights that were decrypted without --share also reveal information about the \

@@ -27,12 +27,14 @@ use sudare_apps::pool::Schema;
 /// [`Error::Pooled`] unless there is one file, or one of every owner; [`Error::Usage`] for files of
 /// different jobs, or for no file.
 pub fn together<R: Read>(files: &mut [(Opened<R>, Meta)]) -> Result<Meta> {
+    // Sorted, so that the order in which files are named does not change the result.
     files.sort_by_key(|(_, meta)| meta.pooled.as_ref().map(|pooled| pooled.owners.clone()));
     let Some(((first, meta), others)) = files.split_first() else {
         return Err(Error::Usage("no encrypted table is given: name at least one".into()));
     };
     let first = first.path();
     let mut meta = meta.clone();
+    // Before files are compared: the job is for one table, whatever the others hold.
     if meta.pooled.is_none() && files.len() > 1 && tables(&meta.job) == 1 {
         return Err(PooledError::Single { found: files.len() }.into());
     }
@@ -71,12 +73,14 @@ fn add(all: &mut Meta, first: &Path, (path, other): (&Path, &Meta)) -> Result<()
     };
     let path = PathBuf::from(path);
     let other_path = PathBuf::from(first);
+    // The schema before the transform: a transform of another schema always differs.
     if all.schema != other.schema || all.of != other.of {
         return Err(PooledError::Schema { path, other: other_path }.into());
     }
     if all.transform != other.transform {
         return Err(PooledError::Transform { path, other: other_path }.into());
     }
+    // Rows of one owner that count twice would give a wrong model without any error.
     if let Some(&twice) = other.owners.iter().find(|owner| all.owners.contains(owner)) {
         return Err(PooledError::Twice { path, owner: name(all, twice) }.into());
     }
@@ -87,6 +91,7 @@ fn add(all: &mut Meta, first: &Path, (path, other): (&Path, &Meta)) -> Result<()
 
 /// Refuses metadata that lacks an owner.
 fn expect_all(pooled: &Pooled) -> Result<()> {
+    // All owners are needed: the transform has the means and row counts of all of them.
     let missing = (0..pooled.of.len() as u32).filter(|owner| !pooled.owners.contains(owner));
     let owners: Vec<String> = missing.map(|owner| name(pooled, owner)).collect();
     if owners.is_empty() { Ok(()) } else { Err(PooledError::Missing { owners }.into()) }

@@ -57,6 +57,7 @@ impl Price {
     /// [`Rates::reference`] knows.
     #[must_use]
     pub fn seconds(&self, threads: usize) -> f64 {
+        // At least one thread: a price of 0 threads would be infinite.
         self.work.seconds(&Rates::reference(self.log_n)) / threads.max(1) as f64
     }
 }

@@ -61,6 +61,7 @@ impl Reading {
     pub fn pooled(&self, path: &Path, schema: &Schema) -> Result<Table> {
         let frame = self.frame(path, schema.read_options())?;
         schema.apply(&frame).map_err(|error| match error {
+            // An error of the table locates the fault in the file. All others concern the schema.
             PoolError::Table(error) => Error::in_table(path)(error),
             other => Error::PoolFile { path: path.into(), source: other },
         })
@@ -132,11 +133,13 @@ impl Reading {
         let in_table = Error::in_table(path);
         let table = match encoding {
             Some(encoding) => {
+                // Rows to be scored may call the labels by another name than the training table.
                 let renamed = encoding.clone().with_target(target).map_err(&in_table)?;
                 renamed.apply(read(renamed.read_options())?).map_err(in_table)?
             }
             None => {
                 let frame = read(self.encoding.read_options(Some(target)))?;
+                // Labels are optional here, and a missing target would be an error of the encoding.
                 let target = frame.columns().iter().any(|name| name == target).then_some(target);
                 let encoding = Encoding::fit(&frame, target, &self.encoding).map_err(&in_table)?;
                 encoding.apply(frame).map_err(in_table)?

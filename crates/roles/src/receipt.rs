@@ -60,6 +60,7 @@ impl SigningKey {
         }
         let text = Zeroizing::new(files::read_text(path, MOST_KEY_BYTES)?);
         let metadata = path.metadata().map_err(|error| Error::io("read", path, error))?;
+        // After the key exists: a new file is private, so only an older file can be refused.
         if files::others_may_read(&metadata) {
             return Err(Error::Usage(format!(
                 "{} can be read by other users of this machine, who can then sign as this server: \
@@ -107,6 +108,8 @@ impl SigningKey {
     /// [`Error::Bug`] if the statement cannot be encoded as JSON.
     pub fn sign(&self, statement: Statement) -> Result<Receipt> {
         let server_key = self.public().to_string();
+        // The own key replaces any given one, so that no statement names a key that did not sign
+        // it.
         let statement = Statement { version: VERSION, server_key, ..statement };
         let signed = json(&statement)?;
         let signature = self.0.sign(&[CONTEXT.as_bytes(), signed.as_bytes()].concat());
@@ -253,6 +256,7 @@ impl Receipt {
         }
         let receipt: Self = serde_json::from_str(text).map_err(malformed)?;
         let Self { statement, signature } = &receipt;
+        // The version before the form: a receipt of another version has another form.
         if statement.version != VERSION {
             return Err(malformed(format!(
                 "it has version {}, but this program reads {VERSION}",

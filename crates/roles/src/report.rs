@@ -114,6 +114,7 @@ impl Report {
             ([scores], Ok(labels)) => Some((scores, labels)),
             _ => None,
         };
+        // With rows of one class only, there is no rate of the other class to draw.
         let of_binary = binary.as_ref().filter(|_| quality.auc.is_some());
         Ok(Self {
             target: table.target().unwrap_or_default().into(),
@@ -178,9 +179,11 @@ fn curve(model: &Model, table: &Table) -> Result<Vec<Step>> {
     let members = table.members()?;
     let clear = clear_history(model, table)?;
     let products = table.rows() * (1 + model.columns.len()) * model.weights.len();
+    // At least 20 points, so that even a large table shows the course of its training.
     let most = (MOST_PRODUCTS / products).max(20);
     let last = history.len() - 1;
     let every = history.len().div_ceil(most);
+    // The last iteration is always shown: its weights are the model.
     let shown = (0..history.len()).filter(|i| i % every == 0 || *i == last);
     par::try_map(shown.collect::<Vec<_>>(), |i| {
         let quality = |weights: &[Vec<f64>]| -> Result<_> {
@@ -207,6 +210,7 @@ fn clear_history(model: &Model, table: &Table) -> Result<Option<Vec<Vec<Vec<f64>
     let batch_rows = Batches::new(table.rows(), &spec).most_rows();
     let entries = (1 + model.columns.len()) * model.weights.len();
     let products = (batch_rows * entries).saturating_mul(spec.iterations as usize);
+    // Cheap comparisons first: preparing the rows costs a pass over the table.
     let other = table.target() != Some(&model.target) || table.rows() != model.rows;
     if other || products > MOST_PRODUCTS {
         return Ok(None);
@@ -221,6 +225,7 @@ fn clear_history(model: &Model, table: &Table) -> Result<Option<Vec<Vec<Vec<f64>
         return Ok(None);
     }
     let given = model.class_weights.as_deref();
+    // The table may not suit the training at all, and the report is complete without this curve.
     let Ok(rows) = Prepared::new(table, &spec, table.rows(), given) else { return Ok(None) };
     // A training that fails in the clear is left out of the comparison.
     let Ok(history) = reference::history(&rows, &spec) else { return Ok(None) };
@@ -249,6 +254,7 @@ impl Histogram {
         let mut ones = vec![0; BINS];
         for (&score, &label) in scores.iter().zip(labels) {
             let bin = (BINS as f64 / (1.0 + real::exp(-score))) as usize;
+            // A probability of 1 is the upper edge, which belongs to the last bin.
             (if label { &mut ones } else { &mut zeros })[bin.min(BINS - 1)] += 1;
         }
         Self { edges, zeros, ones }
@@ -259,6 +265,7 @@ impl Histogram {
 fn calibration(scores: &[Vec<f64>], members: &[u32]) -> Vec<Calibration> {
     let probabilities = metrics::probabilities(scores);
     let stated = |row: usize| {
+        // With two classes the diagram is about the second class, as probabilities are everywhere.
         let class = if scores.len() == 1 { 1 } else { metrics::named(scores, row) };
         (probabilities[class][row], members[row] as usize == class)
     };

@@ -49,6 +49,7 @@ impl AnyModel {
     ) -> Result<Self> {
         let (mut file, _) = files::open(path, Access::Shared)?;
         let mut start = Vec::new();
+        // Seven bytes tell encrypted models apart. The readers check the rest with better messages.
         file.by_ref().take(7).read_to_end(&mut start).map_err(|e| Error::io("read", path, e))?;
         if start != b"\x89sudare" {
             return Self::plain(&Model::read(path)?, plan);
@@ -84,6 +85,7 @@ impl AnyModel {
         let model = plan.job().model;
         let suits = match (&meta.job, &model) {
             (Job::Train(job), ScoredModel::Trained(needed)) => {
+                // The plan expects the level of the weights after the last iteration.
                 job == needed && meta.iterations == job.spec.iterations
             }
             (Job::Predict(job), _) => job.model == model,
@@ -133,6 +135,7 @@ impl AnyModel {
         scores: Vec<Ciphertext>,
         session: &Session<R>,
     ) -> (Vec<Ciphertext>, Meta) {
+        // The notes come after the scores, the rows' note first, as the reader splits them.
         let count = scores.len();
         let mut results = session.with_note(scores);
         let scored_by = match self {

@@ -163,10 +163,12 @@ impl<'a> Sealed<'a> {
             let problem = "it is not a sealed secret key".to_owned();
             return Err(sudare::Error::Malformed { what: "file", problem }.into());
         }
+        // Before costs and header, whose places may differ in another version.
         if version != VERSION {
             let source = sudare::Error::UnsupportedVersion { found: version, supported: VERSION };
             return Err(source.into());
         }
+        // Before the header is parsed: the costs are what a hostile file would abuse.
         costs.check()?;
         let content = content(file)?;
         let after = content.len().saturating_add(TAG_BYTES);
@@ -180,6 +182,7 @@ impl<'a> Sealed<'a> {
     /// [`SealError::WrongPassphrase`]; [`SealError::SealMemory`].
     pub fn open(&self, passphrase: &Passphrase) -> Result<Zeroizing<Vec<u8>>> {
         let cipher = cipher(passphrase, self.salt, self.costs)?;
+        // A copy of the whole file: the header is needed in front of the decrypted content.
         let mut file = Zeroizing::new(self.file.to_vec());
         let header = self.file.len().saturating_sub(self.content.len());
         let (_, content) = file.split_at_mut(header);

@@ -41,6 +41,7 @@ impl SecretFile {
     pub fn open(path: &Path) -> Result<Self> {
         let (mut file, bytes) = files::open(path, Access::Owner)?;
         let io = |error| Error::io("read", path, error);
+        // Of the open file, since another one may have the path by now.
         let exposed = files::others_may_read(&file.get_ref().metadata().map_err(io)?);
         if !starts_sealed(&mut file).map_err(io)? {
             let file: Box<dyn Read + Send> = Box::new(file);
@@ -95,6 +96,7 @@ impl SecretFile {
         let path = self.opened.path();
         let open = |passphrase: &Passphrase| Sealed::new(&all)?.open(passphrase);
         let file = open(&passphrase()?).map_err(Error::in_sealed(path))?;
+        // The seal proves only the passphrase, so the content is checked like any other file.
         Opened::new(&file[..], file.len() as u64, path)?.secret_key(params)
     }
 }
@@ -115,6 +117,7 @@ pub(crate) fn exposed(path: &Path, sealed: bool) -> String {
 /// Reads the whole file of a sealed key.
 pub(crate) fn sealed_file(file: impl Read, bytes: u64, path: &Path) -> Result<Vec<u8>> {
     let io = |error| Error::io("read", path, error);
+    // Before memory is allocated: the size comes from a file of anyone.
     if bytes > MOST_SEALED_BYTES {
         return Err(io(io::ErrorKind::FileTooLarge.into()));
     }
@@ -181,6 +184,7 @@ pub(crate) fn write_with(
     let Some(passphrase) = passphrase else {
         return content(&mut out).map_err(in_file);
     };
+    // Written twice, the first time only to learn its size for the allocation below.
     let bytes = content(&mut io::sink()).map_err(&in_file)?;
     // The full capacity is reserved, since a growing vector would leave copies behind.
     let mut file = Zeroizing::new(Vec::with_capacity(bytes as usize));

@@ -25,5 +25,6 @@ pub fn key_security(params: &Params, request: &KeyRequest) -> Result<Vec<KeySecu
 /// Returns the security of the weakest key in bits.
 #[must_use]
 pub fn least_security(keys: &[KeySecurity]) -> f64 {
+    // An attacker chooses the weakest key, so no mean or first key counts.
     keys.iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min)
 }

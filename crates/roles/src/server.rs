@@ -70,6 +70,7 @@ impl<R: Read + Seek> Matched<R> {
         let mut all = Vec::with_capacity(tables.len());
         for table in tables {
             let (_, meta) = table.meta(&[Content::Table])?;
+            // Before the tables are read: rows under another key would give random results.
             table.expect_key(params.rlwe().id(), key)?;
             expect_made_for(table.path(), &meta, label)?;
             all.push((table, meta));
@@ -200,6 +201,7 @@ impl<R: Read + Seek> Session<R> {
         for first in (0..plan.groups()).step_by(GROUPS_AT_ONCE) {
             let last = plan.groups().min(first + GROUPS_AT_ONCE);
             let rows = self.tables.read(first * plan.group_len()..last * plan.group_len())?;
+            // Before each group and not only at the end, so that spoilt keys stop a long job early.
             self.check_keys()?;
             results.extend(scorer.score(&rows)?);
             progress(last);
@@ -308,6 +310,7 @@ impl<R: Read + Seek> Tables<R> {
             for stored in stored {
                 let found = stored.count();
                 let needed = plan.ciphertexts();
+                // Padding counts: a table with fewer ciphertexts would shift every later row.
                 if found != needed {
                     let problem =
                         format!("it has {found} ciphertexts of a table, but its job has {needed}");
@@ -326,6 +329,7 @@ impl<R: Read + Seek> Tables<R> {
             all.push(OfTable { stored, of_batch: groups * group_len });
         }
         let of_batch: usize = all.iter().map(|table| table.of_batch).sum();
+        // Tables of several owners may have fewer groups together than the keys are for.
         let plan = plan.for_groups(of_batch / group_len)?;
         let rows = plan.row_ciphertexts();
         Ok((Self { all, rows }, Plan::Train(Box::new(plan))))
@@ -348,6 +352,7 @@ impl<R: Read + Seek> Tables<R> {
     /// # Errors
     /// [`Error::File`].
     pub fn read(&self, numbers: Range<usize>) -> Result<Vec<Ciphertext>> {
+        // A single table needs no splitting, and its numbers are the numbers in the file.
         if let [table] = &self.all[..] {
             return table.stored.read(numbers);
         }
@@ -366,6 +371,7 @@ impl<R: Read + Seek> Tables<R> {
     pub fn sums(&self, plan: &TrainPlan) -> Result<Vec<Vec<Ciphertext>>> {
         let sums = |table: &OfTable<R>| {
             let count = table.stored.count();
+            // The sums follow the rows, whose number differs from table to table.
             table.stored.read(count - plan.sum_ciphertexts()..count)
         };
         self.all.iter().map(sums).collect()
@@ -428,6 +434,7 @@ impl Share {
         numbers: Range<usize>,
         compute: impl FnOnce(&[Ciphertext]) -> Result<T>,
     ) -> Result<T> {
+        // Nothing to read: the share that is held is the next one as well.
         if self.numbers == numbers {
             return compute(&self.held);
         }
@@ -435,6 +442,7 @@ impl Share {
             let reading = scope.spawn(|| tables.read(numbers.clone()));
             (compute(&self.held), reading.join())
         });
+        // An error of the computation counts first, since the rows read for it are of no use then.
         let computed = computed?;
         self.held = read.map_err(|_| Error::Bug("reading rows failed".into()))??;
         self.numbers = numbers;

@@ -62,6 +62,8 @@ impl Run {
         match &self.reached {
             Err(message) => Some(format!("panic: {message}")),
             Ok(_) if self.time > LONGEST => Some(format!("took {:?}", self.time)),
+            // Other targets also compute with keys and tables, whose size does not follow from the
+            // input.
             Ok(_) if target.harness == Harness::Parse && self.heap > most => {
                 Some(format!("took {} bytes of heap for {} of input", self.heap, self.bytes))
             }
@@ -134,6 +136,7 @@ impl Tally {
         self.accepted += u64::from(run.reached == Ok(Reached::Accepted));
         self.slowest = self.slowest.max(run.time);
         self.heap_beyond = self.heap_beyond.max(run.heap.saturating_sub(2 * run.bytes));
+        // Bounded, because a broken target may fail on every input.
         if let Some(fault) = run.fault(target)
             && self.faults.len() < 20
         {

@@ -28,6 +28,7 @@ pub struct Pair {
 /// which also has level keys and a sparse secret.
 pub static PAIRS: LazyLock<[Pair; 2]> = LazyLock::new(|| {
     let modulus = |p, k| Modulus::new(p, k).unwrap();
+    // A ring of 32 coefficients, far below any secure one, so that an input takes little time.
     let spec = |t, p_bits| Spec { insecure: true, ..Spec::uniform(5, t, 45.0, 1, 32.0, p_bits) };
     let secret = SecretDistribution::FixedWeight { h: 9 };
     [
@@ -52,6 +53,7 @@ impl Pair {
             let low = KeyRequest::new().relinearize(Level(0)).rotations(log_n, [1, 2], Level(0));
             request |= low.into_level_keys(params.rlwe());
         }
+        // The corpus has files of these keys, so every run must make the same ones.
         let mut keygen = KeyGenerator::from_seed(params.rlwe(), &Seed::from_bytes([5; 32]));
         let secret = Arc::new(keygen.secret_key().unwrap());
         let public = Arc::new(keygen.public_key(&secret).unwrap());
@@ -81,6 +83,7 @@ impl Pair {
     /// Returns the pair with these parameters, or the first pair.
     #[must_use]
     pub fn of(id: ParamsId) -> &'static Self {
+        // Files of other parameters meet the first pair, whose readers must refuse them.
         PAIRS.iter().find(|pair| pair.params.rlwe().id() == id).unwrap_or(&PAIRS[0])
     }
 }

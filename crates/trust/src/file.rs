@@ -133,6 +133,7 @@ impl<S: Written> Parts<S> {
         }
         file.extend(&header);
         let first = seal(&mut file, 0, &[]);
+        // Section 0 is the header, so the sections count from 1.
         for (number, section) in (1u64..).zip(&self.sections) {
             let start = file.len();
             file.extend(section);
@@ -269,6 +270,7 @@ fn once<T: Copy>(
     }
     let made = make();
     known.with_borrow_mut(|known| {
+        // Cleared as a whole: a result that is made anew is the same.
         if known.len() >= MOST_KNOWN {
             known.clear();
         }
@@ -351,6 +353,7 @@ impl<M> Content<M> {
             Self::PublicKey => *self = Self::Relinearization(small),
             Self::Relinearization(level) | Self::LevelRelinearization(level) => *level = small,
             Self::Galois(g, _) | Self::Raised(g, _) | Self::LevelGalois(g, _) if first => {
+                // Mostly odd, since readers refuse even elements at once.
                 *g = small | u32::from(rng.below(4) > 0);
             }
             Self::Galois(_, level) | Self::Raised(_, level) | Self::LevelGalois(_, level) => {
@@ -400,6 +403,7 @@ fn with_sealed_header(bytes: &[u8]) -> Vec<u8> {
 
 /// Pads the section from `start` and appends its checksum, which also covers `before`.
 fn seal(file: &mut Vec<u8>, start: usize, before: &[&[u8]]) -> [u8; 32] {
+    // The checksum ends at a multiple of 64, where the next section starts.
     file.resize((file.len() + 32).next_multiple_of(64) - 32, 0);
     let mut hasher = blake3::Hasher::new();
     for part in before.iter().chain([&&file[start..]]) {

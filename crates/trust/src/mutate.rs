@@ -48,6 +48,8 @@ impl Rng {
         match self.below(4) {
             0 => self.one_of(&special),
             1 => self.one_of(&[subnormal, f64::MAX, 1e300, 1e-300, any, power]),
+            // Half of the numbers are sizes of primes in bits, so that many inputs pass the first
+            // checks.
             _ => size,
         }
     }
@@ -74,6 +76,7 @@ pub fn bytes(data: &mut Vec<u8>, words: &[&[u8]], rng: &mut Rng) {
                 let to = rng.below(data.len() + 1);
                 data.splice(to..to, part);
             }
+            // Rarely, because readers refuse a truncated file at its size.
             7 if rng.below(4) == 0 => data.truncate(at),
             _ if !words.is_empty() => {
                 let word = rng.one_of(words).to_vec();

@@ -43,6 +43,7 @@ pub fn root() -> PathBuf {
 pub fn table(document: &str) -> Vec<Promise> {
     let section = document.split("\n## Promises and their tests\n").nth(1).unwrap_or_default();
     let section = section.split("\n## ").next().unwrap_or_default();
+    // The first two lines are the head of the table and the line below it.
     let rows = section.lines().filter(|line| line.starts_with('|')).skip(2);
     rows.map(|row| {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();

@@ -187,6 +187,7 @@ pub const MODEL: &str = r#"{
 impl Case {
     fn new(job: Job) -> Self {
         let spec = job.auto_params().unwrap().spec().clone();
+        // Only the ring shrinks. Levels and scales are those that real keys of the job have.
         let params = Params::new(Spec { log_n: 7, insecure: true, ..spec }).unwrap();
         let plan = job.plan(&params).unwrap();
         let mut keygen = KeyGenerator::from_seed(params.rlwe(), &Seed::from_bytes([3; 32]));
@@ -312,6 +313,7 @@ impl Resumable {
         let training = plan.trainer(&*session.evaluator, sums).unwrap().start().unwrap();
         checkpoints.write(&training, &session).unwrap();
         let mut names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        // The directory also has the lock, whose name has no extension.
         let path = names.find(|path| path.extension().is_some()).unwrap();
         let state = fs::read(&path).unwrap();
         Self { case, state, session, checkpoints, path, _folder: folder }
@@ -322,6 +324,7 @@ impl Resumable {
     /// # Errors
     /// Errors from the training.
     pub fn resume(&self, state: &[u8]) -> Result<()> {
+        // Under the name of the last state, where a resumption looks for it.
         fs::write(&self.path, state).unwrap();
         let Plan::Train(plan) = &self.session.plan else { unreachable!("the case is a training") };
         self.checkpoints.last(plan, &self.session, |_| ()).map(drop)

@@ -70,6 +70,7 @@ impl Read for Source {
             io::Error::other(String::from(js_sys::Error::from(error).message()))
         })?;
         let part = Uint8Array::new(&part).to_vec();
+        // The page's function may return more bytes than it was asked for.
         let count = part.len().min(buffer.len());
         for (byte, read) in buffer.iter_mut().zip(part) {
             *byte = read;

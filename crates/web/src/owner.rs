@@ -152,6 +152,7 @@ impl Owner {
     /// # Errors
     /// [`Error::Library`] if the browser has no randomness.
     pub fn draw(&mut self) -> Result<Holder> {
+        // Keys are only written here, and their file has seeds in place of the uniform halves.
         let mut generator = KeyGenerator::new(self.params.rlwe())?.small_keys(true);
         let key = generator.secret_key()?;
         self.generator = Some(generator);
@@ -189,6 +190,7 @@ impl Owner {
         let mut sealed = Vec::new();
         let key = holder.decryptor.key();
         let file = (&mut sealed, Path::new(SECRET));
+        // Never in clear: the browser's storage holds this file.
         secret::write(file, (&self.params, key), &self.label, Some(passphrase))?;
         Ok(sealed)
     }
@@ -205,6 +207,7 @@ impl Owner {
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Written> {
         let plan = (self.job, Arc::clone(&self.plan));
+        // The owner's own key: its ciphertexts need half the bytes and have smaller errors.
         let key = Arc::clone(holder.decryptor.key());
         let encryption = Encryption::planned(plan, &self.params, PARAMS, key)?;
         let mut out = Digesting::new(out);
@@ -237,6 +240,7 @@ impl Holder {
             return Err(Error::OtherFile { path: RESULT.into(), found, expected });
         }
         let opened = Opened::new(result, result.len() as u64, Path::new(RESULT))?;
+        // The page shows results to the owner of the key alone, so nothing is released.
         Shown::new(Decrypted::read(opened, &self.params, &self.decryptor, None)?)
     }
 }
@@ -257,6 +261,8 @@ impl<W: Write> Digesting<W> {
     }
 
     fn finish(mut self, name: &str) -> Result<Written> {
+        // Before the digest is returned, because a file that is not whole must not be sent under
+        // it.
         self.out.flush().map_err(|error| Error::io("write", Path::new(name), error))?;
         let bytes = self.hasher.count();
         Ok(Written { bytes, digest: self.hasher.finalize().to_string() })
@@ -266,6 +272,7 @@ impl<W: Write> Digesting<W> {
 impl<W: Write> Write for Digesting<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let count = self.out.write(bytes)?;
+        // Only the bytes that were accepted: the caller passes the rest again.
         self.hasher.update(bytes.get(..count).unwrap_or_default());
         Ok(count)
     }

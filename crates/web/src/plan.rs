@@ -27,6 +27,7 @@ impl Csv {
         let (mut table, encoding) = reading(choice.missing).table_of_text(self.parts(), target)?;
         let mut key = None;
         if let Wanted::Groups { by } = &choice.job {
+            // The column of groups is no feature, so no statistics of it are computed.
             let (rest, values) = table.without(by).map_err(&in_table)?;
             (table, key) = (rest, Some(KeyColumn::new(by, &values)?));
         }
@@ -57,6 +58,7 @@ fn training(table: &Table, iterations: Option<u32>) -> Result<logreg::Job> {
     let mut spec = TrainSpec::recommended(rows, features, Preparation::Whiten)?;
     spec.iterations = iterations.unwrap_or(spec.iterations);
     spec.classes = table.classes()?.len() as u32;
+    // Fitted to this table, whose training must stay in the range of the sigmoid.
     let spec = spec.with_fitting_range(&Prepared::new(table, &spec, rows, None)?)?;
     Ok(logreg::Job { rows, features, spec })
 }

@@ -38,6 +38,7 @@ impl Shown {
                 let quartiles = NamedHistograms::QUARTILES.to_vec();
                 Self::Histograms(NamedHistograms::new(columns, rows, histograms, quartiles)?)
             }
+            // The page makes no keys for scoring, so such a result is from elsewhere.
             Decrypted::Scores { .. } => {
                 return Err(Error::Usage(
                     "this page does not show scores of rows: decrypt them with `sudare decrypt`"

@@ -96,6 +96,7 @@ impl Csv {
     /// [`Error::TableFile`], which locates the first fault.
     pub fn contents(&self) -> Result<Contents> {
         let (text, path) = self.parts();
+        // The user chooses the treatment of gaps after this, so gaps must not be refused yet.
         let options = reading(Missing::Mean).encoding.read_options(None);
         let frame = reading(Missing::Mean).frame_of_text(text, path, options)?;
         let columns = frame.columns().iter().enumerate();
@@ -138,6 +139,7 @@ fn column(frame: &Frame, index: usize, name: String) -> Column {
         } else if values.len() < MOST_COUNTED {
             values.insert(number.to_bits());
         } else {
+            // The set is full. A column of measurements may have another value in every row.
             more |= !values.contains(&number.to_bits());
         }
     }

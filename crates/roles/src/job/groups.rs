@@ -81,6 +81,7 @@ impl Noted for GroupPlan {
         let (scalings, key, labels) = match about {
             About::ScaledGroups { scalings, key, labels } => (scalings, key, labels),
             About::Groups { scaling, key, labels } => {
+                // Version 1 scaled a column as a whole, so every group gets the same scaling.
                 (vec![scaling; self.job().groups], key, labels)
             }
             _ => return Ok(None),

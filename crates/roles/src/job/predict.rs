@@ -38,6 +38,7 @@ impl TableJob for ScoreJob {
     fn shared_params(&self, bits: u32) -> Result<Params> {
         match self.model {
             ScoredModel::Shared { .. } => Ok(ScorePlan::shared_params(self, bits)?),
+            // Released scores need a public range, and only a shared model states one.
             ScoredModel::Given { .. } | ScoredModel::Trained(_) => Err(not_shared()),
         }
     }
@@ -83,6 +84,7 @@ fn several(classes: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 pub(super) fn demand(plan: &ScorePlan) -> Result<(Work, u64)> {
     let params = plan.params();
     let rows = plan.group_len().saturating_mul(plan.groups().min(GROUPS_AT_ONCE));
+    // The scores of all groups stay in memory until their file is written.
     let scores = plan.output_shapes().map(|(level, _)| ciphertext_bytes(params, level));
     let held = (rows as u64)
         .saturating_mul(ciphertext_bytes(params, plan.input().0))

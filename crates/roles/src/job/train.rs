@@ -85,6 +85,7 @@ pub(super) fn demand(plan: &TrainPlan) -> Result<(Work, u64)> {
     // All matrices are read at least once.
     let matrices =
         work.matrix_bytes.checked_div(plan.bootstraps().into()).unwrap_or(work.matrix_bytes);
+    // Doubled: the next share is read while the current one is computed with.
     let held = share.saturating_mul(2).saturating_add(matrices);
     Ok((work, held))
 }

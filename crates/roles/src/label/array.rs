@@ -44,6 +44,7 @@ impl ArrayMeta {
         }
         let meta: Self =
             serde_json::from_slice(&label.meta).map_err(|error| malformed(error.to_string()))?;
+        // NaN compares with nothing, so later checks of ranges could not refuse it.
         match meta.range.is_none_or(PublicRange::is_valid) {
             true => Ok(meta),
             false => Err(malformed("the bounds of its range are not numbers in order".into())),

@@ -100,11 +100,13 @@ pub fn add<R: Read>(
     let info = all.first().map(|(file, _)| file.info().clone());
     let info = info.ok_or_else(|| Error::Bug("there are no sums".into()))?;
     let params = Params::new(info.spec)?;
+    // Sums are only added, and additions need no evaluation key.
     let keys = EvaluationKeys::none(params.rlwe(), info.key_id);
     let plan = plan(&meta.job, schema, &params)?;
     let ops = Evaluator::new(&params, Arc::new(keys))?;
     let mut items = Vec::new();
     for (number, (file, meta)) in (1..).zip(all) {
+        // Sums under different keys add up to a total that no key decrypts.
         file.expect_key(params.rlwe().id(), info.key_id)?;
         plan.add(&ops, &mut items, file.ciphertexts(&params, meta.note)?.content)?;
         progress(number);
@@ -138,6 +140,7 @@ pub fn read<R: Read>(
     let (_, meta) = file.meta(&[Content::Sums])?;
     file.expect_key(params.rlwe().id(), decryptor.key_id())?;
     let mut all = [(file, meta)];
+    // The total is checked like a set of files: it must have the rows of every owner.
     let meta = together(&mut all)?;
     expect_schema(&meta, schema)?;
     let [(file, _)] = all;

@@ -75,6 +75,7 @@ impl PooledTransform {
                     .into(),
             ));
         }
+        // The plan has room for this number of row groups and no more.
         if totals.rows() > *planned {
             return Err(Error::Usage(format!(
                 "the owners have {} rows together, but the keys are for {planned}: make keys for \
@@ -85,6 +86,7 @@ impl PooledTransform {
         let weights = spec.row_weights(&counts, given.as_deref());
         let row_weights = weights.map_err(sudare_apps::Error::from)?;
         let alpha = spec.alpha(&counts, given.as_deref()).map_err(sudare_apps::Error::from)?;
+        // The training's step sizes assume prepared rows of bounded size, on average over all rows.
         let squares = counts.iter().zip(&row_weights).map(|(&n, w)| n as f64 * w * w).sum::<f64>();
         let found = (squares / totals.rows() as f64).sqrt();
         let most = TrainSpec::MAX_ROW_WEIGHT;
@@ -94,6 +96,8 @@ impl PooledTransform {
         let moments = totals.moments(&row_weights)?;
         Ok(Self {
             kind: Kind::Transform,
+            // Random and not a hash of the transform: a server could test guesses of means with a
+            // hash.
             id: *Seed::random().map_err(sudare::Error::from)?.as_bytes(),
             schema: schema.clone(),
             rows: totals.rows(),
@@ -117,6 +121,7 @@ impl PooledTransform {
     /// [`Error::Parse`].
     pub fn from_json(text: &str, path: &Path) -> Result<Self> {
         let this: Self = serde_json::from_str(text).map_err(|error| bad(path, &error))?;
+        // Parsed alone it would be valid, and rows would be prepared with the wrong columns.
         match this.transform.columns() == this.schema.columns().len() {
             true => Ok(this),
             false => Err(bad(path, &"its columns differ from the columns of its schema")),
@@ -175,10 +180,12 @@ impl PooledTransform {
             target: encoding.target().unwrap_or_default().into(),
             classes: schema.classes().to_vec(),
             transform: self.transform.clone(),
+            // The schema's bounds, which all owners know: real ranges would show an owner's data.
             shown: Transform::affine(schema.centers(), schema.units())?,
             class_weights: self.class_weights.clone(),
             encoding: (!encoding.is_plain()).then(|| encoding.clone()),
             held_out: None,
+            // No owner sees all rows, so nobody can make or check a fingerprint of them.
             fingerprints: None,
             text_labels: false,
         })

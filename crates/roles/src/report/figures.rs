@@ -113,11 +113,13 @@ fn chart(at: usize, column: &str, histogram: &Histogram, quantiles: &str) -> Str
     let Histogram { edges, counts, .. } = histogram;
     let low = edges.first().copied().unwrap_or(0.0);
     let high = edges.last().copied().unwrap_or(0.0);
+    // A column of one value has bins without width, and an axis needs two ends.
     let x = if low < high {
         Axis { label: column, low, high, whole: false }
     } else {
         Axis::around(column, [low])
     };
+    // At least 1, since an axis from 0 to 0 has no scale.
     let highest = counts.iter().copied().fold(0.0, f64::max).max(1.0);
     figure(&Chart {
         id: &format!("column-{at}"),
@@ -131,6 +133,7 @@ fn chart(at: usize, column: &str, histogram: &Histogram, quantiles: &str) -> Str
             points: edges
                 .iter()
                 .zip(counts)
+                // The noise of the encryption can make an empty bin slightly negative.
                 .map(|(&edge, &count)| [edge, count.max(0.0)])
                 .collect(),
         }],

@@ -70,6 +70,7 @@ impl Report {
         let iterations = || {
             let low = f64::from(first.iteration);
             let high = f64::from(last.iteration);
+            // A single iteration has no length on the axis, so it gets room on both sides.
             let room = if low < high { 0.0 } else { 0.5 };
             Axis { label: "iteration", low: low - room, high: high + room, whole: true }
         };
@@ -142,6 +143,7 @@ impl Report {
             return None;
         };
         let shares = |counts: &[usize]| -> Vec<[f64; 2]> {
+            // An empty class has shares of 0 instead of NaN.
             let all = counts.iter().sum::<usize>().max(1) as f64;
             edges.iter().zip(counts).map(|(&edge, &count)| [edge, count as f64 / all]).collect()
         };
@@ -215,6 +217,7 @@ impl Report {
         let largest = self.weights.first().map_or(0.0, |weight| weight.weight.abs());
         let row = |weight: &Weight| {
             let Weight { class, column, weight, divisor } = weight;
+            // A model of weights 0 has no largest weight to compare with.
             let length = if largest > 0.0 { 100.0 * weight.abs() / largest } else { 0.0 };
             let (up, x) = if *weight < 0.0 { ("down", 100.0 - length) } else { ("up", 100.0) };
             let of_class = class.as_ref().map_or_else(String::new, |class| format!("{class}: "));
@@ -270,6 +273,7 @@ fn tiles(figures: impl Iterator<Item = (&'static str, String)>) -> String {
 
 /// Formats a number with four decimals, or in scientific notation.
 pub(super) fn short(x: f64) -> String {
+    // Four decimals hide values below a hundredth, and long numbers are hard to compare.
     if x == 0.0 || (1e-2..1e6).contains(&x.abs()) { format!("{x:.4}") } else { format!("{x:.3e}") }
 }
 

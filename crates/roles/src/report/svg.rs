@@ -60,9 +60,11 @@ impl<'a> Axis<'a> {
         let none = (f64::INFINITY, f64::NEG_INFINITY);
         let least_and_most = |(low, high), x: f64| (x.min(low), x.max(high));
         let (mut low, mut high) = values.into_iter().fold(none, least_and_most);
+        // No value at all leaves the bounds crossed, and such a chart still needs an axis.
         if low > high {
             (low, high) = (0.0, 1.0);
         }
+        // Values that are all equal also need an axis with a length, even at 0.
         let room = (0.05 * (high - low)).max(1e-3 * high.abs().max(low.abs())).max(1e-9);
         Self { label, low: low - room, high: high + room, whole: false }
     }
@@ -85,7 +87,9 @@ fn ticks(low: f64, high: f64, most: u32) -> (Vec<f64>, usize) {
     let least = (high - low) / f64::from(most);
     let power = log10(least).floor() as i32;
     let steps = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * real::powi(10.0, power));
+    // The tolerance keeps a step that rounding made too small by its last bit.
     let step = steps.into_iter().find(|&step| step >= least * (1.0 - 1e-9)).unwrap_or(least);
+    // More than 12 decimals would be digits of rounding errors.
     let decimals = (-(log10(step) + 1e-9).floor()).clamp(0.0, 12.0) as usize;
     let first = (low / step - 1e-9).ceil() as i64;
     let last = (high / step + 1e-9).floor() as i64;

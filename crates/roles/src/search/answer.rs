@@ -62,6 +62,7 @@ pub fn open_answer<R: Read>(
     decryptor: &Decryptor,
     answer: Opened<R>,
 ) -> Result<Answered> {
+    // Under another key pair the answer would decrypt to random numbers.
     session.expect(&answer)?;
     let AnswerMeta { setup, wanted, rows, deleted } = setup::read(&answer, Content::Answer)?;
     let path = answer.path().to_owned();
@@ -72,6 +73,7 @@ pub fn open_answer<R: Read>(
         )));
     }
     let plan = &session.plan;
+    // From the rows in the label, which anyone can write, so the count is compared below.
     let blocks = plan.blocks(rows)?;
     let slots = plan.decrypt(decryptor, &answer.ciphertexts(plan.params(), 0)?.content)?;
     match wanted {
@@ -91,6 +93,7 @@ pub fn open_answer<R: Read>(
                 scores.extend(plan.decode_scores(block, records, slots)?);
             }
             for row in deleted {
+                // The server may name rows that do not exist, and they have no score to remove.
                 if let Some(score) = scores.get_mut(row) {
                     *score = f64::NAN;
                 }
@@ -130,6 +133,7 @@ impl Answered {
     ) -> Option<Vec<(usize, f64)>> {
         let Self::Scores(scores) = self else { return None };
         let scores = scores.iter().copied().enumerate();
+        // NaN marks records that only the server knows as deleted, the list those of the owner.
         let kept = scores.filter(|(row, score)| !score.is_nan() && !deleted.contains(row));
         let mut nearest = session.plan.nearest(kept, most);
         if matches!(session.setup.spec.metric, Metric::Euclidean { .. }) {

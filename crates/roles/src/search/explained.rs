@@ -57,6 +57,7 @@ impl Explained {
     /// [`Error::Search`](crate::error::Error::Search) if the plan cannot be simulated.
     pub fn of(plan: &Plan) -> Result<Self> {
         let e = plan.explain()?;
+        // Searches count in blocks: every block costs the same, whether it is full or not.
         let blocks = e.blocks as u64;
         let whole = |of_query, of_block, of_end| of_query + blocks * of_block + of_end;
         let query = e.query.counts;

@@ -74,6 +74,7 @@ impl Of {
         if *self == needed {
             return Ok(());
         }
+        // Another key is the more likely mistake, so a plan is named only under the same key.
         let said = |of: &Self| match self.key == needed.key {
             true => format!("another plan, version {}", of.version),
             false => format!("key {}", of.key),
@@ -154,11 +155,13 @@ impl Index {
     }
 
     fn of(manifest: Manifest, folder: &Path, session: &Session) -> Result<Self> {
+        // The owner's update was interrupted, so the blocks may be of two states.
         if !manifest.complete {
             return Err(IndexError::UnfinishedIndex { folder: folder.into() }.into());
         }
         let found = manifest.blocks.len();
         let needed = session.plan.blocks(manifest.rows)?;
+        // A shortened list would hide records from every search without an error.
         if found != needed {
             let rows = manifest.rows;
             let problem = format!("{rows} rows need {needed} blocks, but it lists {found}");
@@ -195,6 +198,7 @@ impl Index {
     /// Opens a block, whose ciphertexts are read on request.
     pub(super) fn block(&self, block: usize, session: &Session) -> Result<BlockFile> {
         let path = block_path(&self.folder, block);
+        // A missing file is told apart from a damaged one, because the owner can make it again.
         fs::metadata(&path).map_err(missing(block, &path))?;
         let altered =
             |problem: String| IndexError::AlteredBlock { block, path: path.clone(), problem };
@@ -357,6 +361,7 @@ impl Builder {
                 break;
             }
         }
+        // Only now is the number of records known, since they arrive block by block.
         if let Some(&row) = deleted.range(update.rows..).next() {
             let rows = update.rows;
             return Err(Error::Usage(format!(
@@ -384,6 +389,7 @@ impl Builder {
             })
             .collect();
         let content = self.content_digest(block, &records)?;
+        // The file may be lost or altered while the catalogue still knows its content.
         let path = block_path(&self.folder, block);
         // Besides the content, the file itself must be as it was written.
         let known = self.catalogue.0.contents.get(block) == Some(&content);
@@ -436,8 +442,10 @@ impl Builder {
         let of = serde_json::to_vec(&self.manifest.of);
         let mut hasher = blake3::Hasher::new();
         hasher.update(&of.map_err(|error| Error::Bug(error.to_string()))?);
+        // The number counts: records that move to another block need the file of that block.
         hasher.update(&(block as u64).to_le_bytes());
         for record in records {
+            // A byte for each record, so that a deletion at the end changes the digest as well.
             hasher.update(&[record.is_some().into()]);
             let Some(Record { vector, payload }) = record else { continue };
             vector.iter().for_each(|x| {

@@ -79,6 +79,7 @@ impl<R: Read> Npy<R> {
                 "it has {file_bytes} bytes, which do not match {rows} rows of {columns}"
             ));
         }
+        // A single row or column has the same bytes in both orders.
         if by_columns && rows > 1 && columns > 1 {
             this.transpose()?;
         }
@@ -88,6 +89,7 @@ impl<R: Read> Npy<R> {
     /// Reads all elements in column order, and transposes them into row order.
     fn transpose(&mut self) -> Result<()> {
         let Input::File(file) = &mut self.input else { return Ok(()) };
+        // The size was checked against the file, so this reads no more than the header admits.
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(said)?;
         let width = self.width();
@@ -160,6 +162,7 @@ impl<R: Read> Npy<R> {
         let mut numbers = Vec::new();
         let sign = (width as u32).saturating_mul(8).saturating_sub(1);
         self.each(count, |bits, _| {
+            // Elements are widened without their sign, so the top bit of their own width tells.
             if signed && bits >> sign == 1 {
                 return Err("it has negative numbers".into());
             }
@@ -280,6 +283,7 @@ fn field<'a>(header: &'a str, key: &str) -> Result<&'a str> {
 }
 
 fn quoted(header: &str, key: &str) -> Result<String> {
+    // The types of records are lists, which do not begin with a quotation mark.
     let value = field(header, key)?.strip_prefix('\'').and_then(|rest| rest.split_once('\''));
     value.map(|(text, _)| text.to_owned()).ok_or_else(|| "its elements are records".into())
 }
@@ -316,6 +320,7 @@ fn element(text: &str) -> Result<(Element, bool)> {
         ("f", 2 | 4 | 8) => Element::Float(width),
         ("i", 1 | 2 | 4 | 8) => Element::Integer(width, true),
         ("u", 1 | 2 | 4 | 8) => Element::Integer(width, false),
+        // Bounded like the header: the width of a text comes from the file and sizes a buffer.
         ("S", 0..=MOST_HEADER) => Element::Bytes(width),
         ("U", 0..=MOST_HEADER) => Element::Text(width),
         _ => return Err(refused()),

@@ -53,6 +53,8 @@ impl Payload {
             Self::Integers { columns, bits } => {
                 (1..=MOST).contains(&columns)
                     && (1..=MOST_BITS).contains(&bits)
+                    // Narrow integers in many columns fit their own limits and still exceed the
+                    // bytes of a plan.
                     && self.bytes() <= MOST
             }
             Self::Bytes { most } => (1..=MOST).contains(&most),
@@ -105,6 +107,7 @@ impl Payload {
                 if text.len() > most {
                     return refused(format!("{} bytes", text.len()));
                 }
+                // Padding is made of zeros, so zeros at the end of a text would be lost.
                 if text.last() == Some(&0) {
                     return refused("bytes that end with 0".into());
                 }

@@ -190,6 +190,8 @@ impl VectorFile {
                     if head && numbers.iter().all(Option::is_none) {
                         continue;
                     }
+                    // A row of such numbers is also a possible vector, so it is refused and not
+                    // skipped.
                     if head && counts_columns(&record) {
                         let problem = "its first line counts columns from 0, as pandas does for \
                                        columns without names: write it without a header, or, if it \
@@ -261,6 +263,8 @@ impl PayloadFile {
         match self {
             Self::Npy { path, array, payload, left } => {
                 let refused = parse(path, PAYLOADS);
+                // At the end the counts must agree. Too many payloads mean that the files do not
+                // belong together.
                 if *left < count || (last && *left > count) {
                     return Err(refused(
                         "its number of rows differs from the number of vectors".into(),
@@ -309,12 +313,14 @@ fn next_line(lines: &mut BufReader<File>) -> core::result::Result<Option<Vec<u8>
     if read.map_err(|error| error.to_string())? == 0 {
         return Ok(None);
     }
+    // A line of exactly this length may have been cut, so it is refused as well.
     if line.len() as u64 == MOST_LINE {
         return Err(format!("it has a line of {MOST_LINE} bytes or more"));
     }
     if line.last() == Some(&b'\n') {
         line.pop();
     }
+    // Files that were written on Windows end their lines with two characters.
     if line.last() == Some(&b'\r') {
         line.pop();
     }

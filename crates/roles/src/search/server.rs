@@ -183,6 +183,7 @@ impl Server {
         let meta = AnswerMeta { setup: session.setup, wanted, rows, deleted };
         let ciphertexts = match wanted {
             SearchKind::Scores => found.scores,
+            // Counts and matches are sums over all blocks, so they exist only after the last one.
             SearchKind::Count | SearchKind::Matches => found.search.finish()?,
         };
         Ok(Outcome { session: session.clone(), meta, ciphertexts })
@@ -200,6 +201,7 @@ impl Server {
             )));
         }
         let mut parts = file.ciphertexts(self.session.plan.params(), 0)?.content;
+        // Exactly one, since a second ciphertext would be ignored without a word.
         match (parts.pop(), parts.is_empty()) {
             (Some(query), true) => Ok(query),
             _ => {
@@ -261,6 +263,7 @@ impl<P: FnMut(usize)> Finding<'_, P> {
             let Batch { vectors, payloads } = records.next(length)?;
             let count = payloads.len();
             if count > 0 {
+                // Before the block is searched: a plan admits a maximum number of blocks.
                 session.plan.blocks(rows + count)?;
                 let all = vectors.chunks_exact(dimension).zip(&payloads).enumerate();
                 let all: Vec<_> = all

@@ -33,6 +33,7 @@ impl Setup {
         let payload = payload.checked()?;
         match &mut spec.answer {
             Answer::Matches { payload: bytes, .. } => *bytes = payload.bytes(),
+            // Scores and counts name no record, so a payload would be lost without an error.
             _ if payload == Payload::Rows => {}
             _ => {
                 return Err(Error::Usage(format!(
@@ -137,6 +138,7 @@ pub(super) fn read<R: Read, M: DeserializeOwned>(file: &Opened<R>, content: Cont
         )));
     }
     let meta = serde_json::from_slice::<Versioned<M>>(&label.meta).ok();
+    // A label of another version may parse as well, with another meaning.
     let meta = meta.filter(|meta| meta.version == VERSION).map(|versioned| versioned.meta);
     meta.ok_or_else(|| {
         let problem = format!("its label does not fit the {needed} in this version");

@@ -135,6 +135,7 @@ fn ciphertexts(file: &[u8]) -> Reached {
         let params = &Pair::of(reader.info().params_id).params;
         if let Ok(mut items) = reader.into_ciphertexts(params) {
             let count = items.shapes().len();
+            // One more than there are: a range beyond the end must be an error.
             let _ = (items.read(count.saturating_sub(1)..count), items.read(0..count + 1));
         }
     }
@@ -322,6 +323,7 @@ fn mutate_parquet(input: &mut Vec<u8>, rng: &mut Rng) {
     }
     let at = input.len().saturating_sub(8 + rng.below(500));
     let mut footer = input.split_off(at);
+    // The last 8 bytes are the length of the footer and the magic, without which nothing is read.
     let end = footer.split_off(footer.len().saturating_sub(8));
     mutate::bytes(&mut footer, &[], rng);
     input.extend(footer);

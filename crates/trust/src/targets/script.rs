@@ -61,6 +61,7 @@ fn alter(parts: &mut Parts, other: &Parts, case: &Case, input: &mut Input<'_>) {
     let count = parts.table.len();
     let at = input.below(count);
     let to = input.below(count);
+    // Earlier alterations may have removed every section.
     if count == 0 {
         return;
     }
