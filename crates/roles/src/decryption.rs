@@ -241,8 +241,8 @@ impl Reader<'_> {
             _ => return Err(self.malformed("it does not name the model that scored it")),
         };
         match needed == prepared {
-            // Rows that were prepared in another way give plausible scores that are wrong.
             true => Ok(()),
+            // Rows that were prepared in another way give plausible scores that are wrong.
             false => Err(Error::Usage(format!(
                 "{} has scores by a model that its rows were not prepared for: encrypt the rows \
                  again with --like and that model, or with --like and the table that it was \

@@ -189,7 +189,7 @@ impl Encryption {
         let Subject { mut table, pooled, .. } = subject;
         let Some((owner, common)) = pooled else { return Err(incomplete()) };
         let pooled = common.of_owner(&owner)?;
-        // Checked here, because the server sums gradients for exactly this number of owners.
+        // The plan of the training is for exactly this number of tables.
         if pooled.of.len() != plan.job().spec.tables {
             return Err(Error::Usage(format!(
                 "the transform is for {} owners, but the keys are for {}: use files made with one \

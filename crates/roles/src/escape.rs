@@ -43,7 +43,7 @@ pub fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
 /// apostrophe in front, and control characters are escaped. Numbers stay unchanged.
 #[must_use]
 pub fn cell(text: &str) -> Cow<'_, str> {
-    // Line ends count here: a cell with one would break the table's line in some readers.
+    // Line ends count here, too, because a cell stays in one line.
     let escaped = escaped(text, |c| acts_on_terminal(c) || c == '\n');
     // A negative number begins like a formula, and must stay a number.
     match text.starts_with(FORMULA_STARTS) && text.parse::<f64>().is_err() {

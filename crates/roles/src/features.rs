@@ -183,7 +183,7 @@ impl Inputs {
     /// plain model are known.
     pub fn prepares_for(&self, model: &ScoredModel) -> Result<&Transform> {
         match model {
-            // A given model arrives with its own units, so its rows need no whitening.
+            // The rows of a given model are prepared in the units of the model's file.
             ScoredModel::Given { .. } | ScoredModel::Shared { .. } => Ok(&self.shown),
             ScoredModel::Trained(_) => self.transform.as_ref().ok_or_else(|| {
                 Error::Usage(

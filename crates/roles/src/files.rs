@@ -132,8 +132,7 @@ fn remove_stale_parts(path: &Path) -> Result<()> {
         is_file && is_part(&entry.file_name(), &prefix)
     });
     for part in parts {
-        // Opened to append: some systems grant locks only on writable files, and nothing is
-        // truncated.
+        // Append mode truncates nothing, in case the part is still being written.
         let Ok(file) = OpenOptions::new().append(true).open(part.path()) else { continue };
         // A locked part still has its writer.
         if file.try_lock().is_ok() {
@@ -322,7 +321,6 @@ impl Watch {
             format!("it has {} bytes instead of {}", now.0, self.bytes)
         } else if now.1 != self.written {
             "it was written to while it was mapped".into()
-        // A failed read changes neither the size nor the time of the file.
         } else if !self.mapping.is_intact() {
             "some of its bytes were missing when they were read".into()
         } else {

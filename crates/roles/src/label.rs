@@ -129,8 +129,8 @@ impl Origin {
         // Sorted, because the same tables in another order give the same result.
         tables.sort_unstable();
         let table = match tables[..] {
-            [table] => table,
             // A single table keeps its own digest, so that its owner can compare it with the file.
+            [table] => table,
             _ => blake3::hash(tables.as_flattened()).into(),
         };
         Self { program: env!("CARGO_PKG_VERSION").into(), keys, table }

@@ -273,7 +273,6 @@ impl State {
             // Before the file is read: another process could count between reading and writing.
             let _lock = lock(path)?;
             let mut entries = Self::current(path, &self.known)?;
-            // Unchanged entries are not written, so a repeated release needs no write access.
             if entries.add(ids, path)? {
                 entries.write(path)?;
             }

@@ -310,7 +310,7 @@ impl<R: Read + Seek> Tables<R> {
             for stored in stored {
                 let found = stored.count();
                 let needed = plan.ciphertexts();
-                // Padding counts: a table with fewer ciphertexts would shift every later row.
+                // A table has the number of ciphertexts in the plan, whatever its number of rows.
                 if found != needed {
                     let problem =
                         format!("it has {found} ciphertexts of a table, but its job has {needed}");

@@ -57,7 +57,7 @@ impl Noted for HistogramPlan {
         let Note { columns, rows, about } = note;
         let bins = match about {
             About::Bins(bins) => bins,
-            // Notes of unchanged values have no bins. Their centres imply the same edges.
+            // Notes of unchanged values have no bins, which follow from the scaling.
             About::Columns(scaling) => self.uncentred_bins(&scaling),
             _ => return Ok(None),
         };

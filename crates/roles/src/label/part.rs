@@ -62,7 +62,6 @@ impl PartMeta {
     /// # Errors
     /// [`Error::Malformed`].
     pub fn read(label: &Label) -> Result<Option<Self>> {
-        // Absence is not an error: a directory may hold other files of the same training.
         if label.content != Self::CONTENT {
             return Ok(None);
         }

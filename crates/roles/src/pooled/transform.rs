@@ -86,7 +86,6 @@ impl PooledTransform {
         let weights = spec.row_weights(&counts, given.as_deref());
         let row_weights = weights.map_err(sudare_apps::Error::from)?;
         let alpha = spec.alpha(&counts, given.as_deref()).map_err(sudare_apps::Error::from)?;
-        // The training's step sizes assume prepared rows of bounded size, on average over all rows.
         let squares = counts.iter().zip(&row_weights).map(|(&n, w)| n as f64 * w * w).sum::<f64>();
         let found = (squares / totals.rows() as f64).sqrt();
         let most = TrainSpec::MAX_ROW_WEIGHT;

@@ -273,7 +273,7 @@ fn tiles(figures: impl Iterator<Item = (&'static str, String)>) -> String {
 
 /// Formats a number with four decimals, or in scientific notation.
 pub(super) fn short(x: f64) -> String {
-    // Four decimals hide values below a hundredth, and long numbers are hard to compare.
+    // Four decimals would leave too few digits of values below a hundredth.
     if x == 0.0 || (1e-2..1e6).contains(&x.abs()) { format!("{x:.4}") } else { format!("{x:.3e}") }
 }
 

@@ -74,7 +74,7 @@ impl Of {
         if *self == needed {
             return Ok(());
         }
-        // Another key is the more likely mistake, so a plan is named only under the same key.
+        // A plan is named only under the same key, since another key explains any difference.
         let said = |of: &Self| match self.key == needed.key {
             true => format!("another plan, version {}", of.version),
             false => format!("key {}", of.key),

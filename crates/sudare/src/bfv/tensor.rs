@@ -33,6 +33,7 @@ impl AuxiliaryPrimes {
         while missing > -1.0 {
             let Some(prime) = previous_prime(end, 2 << log_n) else { break };
             end = prime;
+            // Only primes that no level uses: a residue number system needs different primes.
             if !levels.contains(&prime) {
                 missing -= real::log2(prime as f64);
                 primes.push(prime);

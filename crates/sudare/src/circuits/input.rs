@@ -49,6 +49,7 @@ impl<S: Scale> Input<S> {
             return Err(Error::LevelOutOfRange { found: self.level, max: e.level(x) });
         }
         e.scale(x).check_matches(self.scale, self.op)?;
+        // Only the levels that the circuit uses must be the same. Lower ones may differ.
         let mut consumed = (1..=self.level.0).rev().map(Level).zip(&self.divisors);
         let highest = e.levels().highest();
         if !consumed.all(|(level, &d)| level <= highest && e.divisor(x, level).matches(d)) {

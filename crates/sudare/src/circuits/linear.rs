@@ -61,6 +61,7 @@ impl<A: Algebra> LinearTransform<A> {
         log_slots: u32,
         diagonals: BTreeMap<O, OwnedVector<A>>,
     ) -> Result<Self> {
+        // Before the shift below, which would overflow.
         if log_slots > MAX_LOG_SLOTS {
             return Err(Error::Circuit(format!(
                 "{OP}: 2^{log_slots} rows; at most 2^{MAX_LOG_SLOTS} are possible"

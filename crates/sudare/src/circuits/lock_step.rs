@@ -53,6 +53,7 @@ impl<'e, E: Ops> LockStep<'e, E> {
         let mut xs = Batch(xs.to_vec());
         let scale = self.scale(&xs);
         for x in &mut xs.0 {
+            // The first ciphertext stands for all of them when a circuit asks for level or scale.
             scale.check_matches(e.scale(x), "lock step")?;
             if e.level(x) != level {
                 e.drop_to(x, level)?;

@@ -64,6 +64,7 @@ impl Meter {
             let limbs = self.limbs(level, &KeyRequest::new().relinearize(level));
             self.add(|ledger| {
                 let after = if rescales { ledger.after(level) } else { limbs.first(limbs.q()) };
+                // The key switch computes a single product on its way, without a tensor of its own.
                 if products == 1 {
                     return ledger.switches(limbs, Operand::Product { adds }, after, count);
                 }

@@ -127,6 +127,7 @@ impl Encoder {
         } else {
             coefficients(self.params.fft(), values.clone(), slots, scale, pool)
         };
+        // Coefficients must fit, not values, and their size is known only after the transform.
         let needed_bits = real::log2(largest);
         let available_bits = rules.value_bits(level);
         let Some(coeffs) = coeffs.filter(|_| needed_bits < available_bits) else {

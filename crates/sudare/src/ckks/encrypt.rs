@@ -124,6 +124,7 @@ impl Decryptor {
         self.key.check(params)?;
         a.inner.check_owner(params, self.key.id)?;
         let enough = |level: &Level| params.log2_q(*level) >= a.scale.log2() + Self::VALUE_BITS;
+        // A prime more costs work, and adds nothing to a value that fits without it.
         let level = params.levels().below(a.level()).find(enough).unwrap_or(a.level());
         let poly = self.key.phase(params, &a.inner, params.limbs(level))?;
         let scale = a.scale;
@@ -144,6 +145,7 @@ impl Decryptor {
         if expected.level < found.level {
             return Err(Error::LevelOutOfRange { found: found.level, max: expected.level });
         }
+        // Levels above the top have other primes, so no difference of both kinds exists.
         self.params.chain().levels().lower(expected.level, found.level)?;
         let basis = self.params.rlwe().basis();
         basis.sub_assign(&mut found.poly, &expected.poly);

@@ -388,6 +388,7 @@ impl Evaluator {
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn match_scale(&self, a: &Ciphertext, level: Level, scale: Scale) -> Result<Ciphertext> {
         let factor = self.rules().matching_factor(self.form(a)?, level, scale)?;
+        // One level above, so that the rescaling below ends at `level`.
         let dropped = self.drop_to(a, Level(level.0 + 1))?;
         let mut out = self.mul_const(&dropped, Complex { re: 1.0, im: 0.0 }, factor)?;
         self.rescale_assign(&mut out)?;

@@ -116,6 +116,7 @@ impl Params {
     pub fn new(spec: Spec) -> Result<Self> {
         check_sizes(&spec)?;
         let Primes { q, mut scales, upper, mut p } = choose_primes(&spec)?;
+        // One search for all special primes, since the order of searches decides the primes.
         let extra_p = p.split_off(spec.p_bits.len());
         let mut divisors: Vec<Scale> = q[1..].iter().map(|level| product(level)).collect();
         if let Some(UpperChain { base, levels }) = &upper {
@@ -280,6 +281,7 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
     check_ring(spec.log_n, &spec.q_bits)?;
     let special = [&spec.p_bits[..], &spec.extra_p_bits].concat();
     rlwe::check_sizes(spec.log_n, &spec.q_bits, spec.upper.as_ref(), &special)?;
+    // A scaled value has at most 127 bits, and the scale must leave some of them to the value.
     if !(1.0..=120.0).contains(&spec.log2_scale) {
         return invalid("log2_scale", format!("{} is not within 1 to 120", spec.log2_scale));
     }

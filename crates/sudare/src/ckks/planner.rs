@@ -154,6 +154,7 @@ impl Room {
         let log2_p: f64 = p_bits.iter().sum();
         let wanted = ((log2_q + MARGIN_BITS - log2_p) / FAST_BITS).ceil();
         let room = ((self.log2_qp - SLACK_BITS - log2_q - log2_p) / FAST_BITS).floor();
+        // The room may be used up, or the digit may need no further prime.
         vec![FAST_BITS; wanted.min(room).max(0.0) as usize]
     }
 

@@ -69,6 +69,7 @@ impl<'a> Rules<'a> {
     /// [`Error::LevelExhausted`] at level 0; errors of [`Rules::product`].
     pub fn rescaled_product(self, a: Form, b: Form) -> Result<Form> {
         const OP: &str = "multiply and rescale";
+        // Before the product, so that the error names level 0 and not a scale that does not fit.
         next_level(OP, self.meet("multiply", a, b)?)?;
         self.rescaled(OP, self.product(a, b)?)
     }
@@ -119,6 +120,7 @@ impl<'a> Rules<'a> {
         let level = self.lowest(OP, first, terms.iter().map(|&(a, _)| a))?;
         let scale = self.product_scale(OP, first.scale, own, level)?;
         for &(a, own) in terms {
+            // A scale that matches the first one also fits the modulus.
             scale.check_matches(a.scale * own, OP)?;
         }
         Ok(Form { level, scale, ..first })
@@ -155,6 +157,7 @@ impl<'a> Rules<'a> {
         }
         let above = Level(level.0 + 1);
         let factor = scale * self.chain.divisor(above) / a.scale;
+        // A factor below 1 would round to the integers 0 or 1.
         if factor.to_f64() < 1.0 {
             return Err(self.out_of_range(OP, factor, above));
         }
@@ -224,6 +227,7 @@ impl<'a> Rules<'a> {
         if !scale.is_valid() || scale.log2() > self.chain.log2_q(level) {
             return Err(self.out_of_range("encode", scale, level));
         }
+        // No values encode like the single value 0.
         let slots = count.max(1).next_power_of_two();
         if slots > self.most_slots() {
             return Err(Error::TooManySlots { found: count, slots: self.most_slots() });
@@ -274,6 +278,7 @@ impl<'a> Rules<'a> {
     /// [`Error::EphemeralSecretMismatch`].
     pub fn ephemeral_secret(self, needed: Option<u32>, found: Option<u32>) -> Result<()> {
         match needed {
+            // A heavier secret leaves larger multiples of `q_0` than the circuit removes.
             Some(needed) if found.is_none_or(|found| found > needed) => {
                 Err(Error::EphemeralSecretMismatch { found, needed })
             }

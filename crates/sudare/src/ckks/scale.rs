@@ -65,6 +65,7 @@ impl Scale {
     /// Returns `true` if the scale is a finite positive normal number.
     #[must_use]
     pub fn is_valid(self) -> bool {
+        // Subnormal numbers have fewer digits, so quotients of them would no longer match.
         self.to_f64().is_normal() && self.to_f64() > 0.0
     }
 
@@ -104,6 +105,7 @@ impl rlwe::Scale for Scale {
 
     fn check_weights(self, op: &'static str, log2_q: f64) -> Result<()> {
         rlwe::Scale::check_fits(self, op, log2_q)?;
+        // Weights at a scale below 1 would round to 0.
         if self.log2() >= 0.0 { Ok(()) } else { Err(self.out_of_range(op, log2_q)) }
     }
 }

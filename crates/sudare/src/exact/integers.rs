@@ -23,11 +23,13 @@ impl IntegerEncoder {
     /// [`Error::NoSlots`] if there are no slots or fewer, which names suitable primes;
     /// [`Error::InvalidSpec`] as for [`BatchEncoder::with_slots`].
     pub fn new(t: Modulus, log_n: u32, log_slots: u32) -> Result<Self> {
+        // The prime 2 goes here, too: the batch encoder refuses it and names other primes.
         if t.prime() % 4 != 3 {
             return Ok(Self::Batch(BatchEncoder::with_slots(t, log_n, log_slots)?));
         }
         let most = Self::most_slots(t, log_n);
         if most != Some(log_slots) {
+            // For the message only: the shift must not overflow.
             let slots: usize = 1 << log_slots.min(MAX_LOG_SLOTS);
             return Err(Error::NoSlots {
                 modulus: t.into(),

@@ -103,6 +103,7 @@ impl Evaluator {
     ) -> Result<Vec<Ciphertext>> {
         let sum = matrix.sum();
         let mut steps = sum.baby.clone();
+        // With a single stage there is no step to a next one, and no key for it.
         steps.extend((sum.stages > 1).then_some(sum.giant));
         let key_level: Option<Level> =
             self.keys().key_level(self.params().rlwe(), sum.level, &steps);

@@ -128,6 +128,7 @@ impl RingErrors {
             // Hoeffding's inequality.
             SecretDistribution::UniformTernary => {
                 let n = real::exp2(log_n);
+                // No ternary secret has more than `n` nonzero coefficients.
                 (n * TERNARY_VARIANCE + (n * tail(0.0) / 2.0).sqrt()).min(n)
             }
             SecretDistribution::FixedWeight { h } => f64::from(h),
@@ -318,6 +319,7 @@ impl<'a> NoiseModel<'a> {
         let half = real::exp2(log2_half);
         // In larger numbers a double does not show the half.
         if half.is_finite() && half < (1u64 << 52) as f64 {
+            // A modulus of about the size of `t` leaves no room, and NaN would hide that.
             return real::log2((half - 0.5).max(0.0));
         }
         log2_half
@@ -366,6 +368,7 @@ impl<'a> NoiseModel<'a> {
     pub(crate) fn log2_brought(self, a: NoiseBound, weight: u32) -> f64 {
         let ring = self.growth.ring;
         let log2_q = self.params.log2_q(Level(0));
+        // A weight of 0, which raising refuses, has no logarithm.
         let weight = real::log2(f64::from(weight.max(1)));
         // At a root, `h` coefficients of magnitude 1 add up to at most `h`.
         let sparse = NoiseBound { coefficient: 0.0, two: weight / 2.0, canonical: weight };

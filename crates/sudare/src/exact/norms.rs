@@ -122,6 +122,7 @@ impl WeightNorms {
     /// Returns the norms of each stage, over all its weights together.
     pub(crate) fn norms(&self) -> Vec<PlainNorms> {
         let of = |stage: &Stage| {
+            // The minimum of 1 below would count no weights as the polynomial 1.
             if stage.count == 0.0 {
                 return PlainNorms::NONE;
             }

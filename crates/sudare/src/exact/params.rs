@@ -102,6 +102,7 @@ impl Params {
     /// [`Error::Insecure`] below 128 bits, unless the specification sets `insecure`.
     pub fn new(spec: Spec) -> Result<Self> {
         check_sizes(&spec)?;
+        // Marked as used, since the plaintext modulus must be coprime to the chain.
         let used = vec![spec.plaintext_modulus.prime()];
         let mut supply = Supply { step: 2 << spec.log_n, used };
         let mut below = |sizes: &[f64]| -> Result<Vec<u64>> {

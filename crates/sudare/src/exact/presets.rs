@@ -58,6 +58,7 @@ pub fn choose(needs: Needs) -> Result<Choice> {
     let Some(spec) = LOG_N.filter_map(sized).next() else {
         let fits = |depth: &u32| Sizes::new(16, Needs { depth: *depth, ..needs }).spec().is_some();
         let t = needs.plaintext_modulus;
+        // The sizes grow with the depth, so the first depth without room ends the search.
         let deepest = match (0..needs.depth).take_while(fits).last() {
             Some(depth) => format!("at most {depth} fit a ring of N = 2^16"),
             None => "that is too large for a ring of N = 2^16".into(),
@@ -155,6 +156,7 @@ impl Sizes {
             let e = after(growth.fresh(), bits);
             e.canonical_log2() < rounding.canonical_log2() + 1.0
         });
+        // A larger depth fits no ring, and would only take time.
         let below = (needs.depth - 1).min(MANY);
         let last = |bits| (0..below).fold(after(growth.fresh(), top), |e, _| after(e, bits));
         let level = smallest(&|bits| last(bits).log2() < rounding.log2() + 1.0);
@@ -187,6 +189,7 @@ impl Sizes {
         }
         let primes = q_bits.concat();
         let most = primes.len().div_ceil(4).max(1);
+        // The widest digits first: fewer digits make keys smaller and key switches faster.
         (1..=most).rev().find_map(|alpha| {
             let digits = primes.windows(alpha.min(primes.len()));
             let digit = digits.map(|digit| digit.iter().sum::<f64>()).fold(0.0, f64::max);

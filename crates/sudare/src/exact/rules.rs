@@ -222,6 +222,7 @@ impl<'a> Rules<'a> {
             factor.check_matches(addend.factor, OP)?;
             noise = model.sum(noise, addend.noise);
         }
+        // Checked before the rescaling, too, because the product exists at this level.
         let form = self.checked(OP, Form { level, factor, noise })?;
         if rescale { self.rescaled(OP, form) } else { Ok(form) }
     }
@@ -341,6 +342,7 @@ impl<'a> Rules<'a> {
             return Err(mismatch(OP, self.ring(found), self.ring(t)));
         }
         self.params.rlwe().check_level(to)?;
+        // Raising reads only the primes of level 0, so the error must fit there.
         let low = self.dropped(a, Level(0))?;
         let log2_noise = self.model(t).log2_brought(low.noise, weight);
         let log2_room = LOG2_BROUGHT;

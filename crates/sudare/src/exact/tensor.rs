@@ -49,6 +49,7 @@ impl Tensor {
     /// # Errors
     /// See [`Tensor::scale`].
     pub fn divisor(self, params: &Params, level: Level, t: Modulus) -> Result<Unit> {
+        // Computed for both products, because it also refuses levels and moduli.
         let of_factors = params.divisor(level, t)?;
         match self {
             Self::Plain => Ok(of_factors),

@@ -106,6 +106,7 @@ impl KeyGenerator {
     /// [`Error::ParamsMismatch`]; [`Error::Forked`].
     pub fn public_key(&mut self, sk: &SecretKey) -> Result<PublicKey> {
         sk.check(&self.params)?;
+        // At the top, because encryptions at every level of the chain use its primes.
         let limbs = self.params.limbs(self.params.top());
         let (secret, seed) = self.next_seeds()?;
         let zero = encrypt_zero(&self.params, &sk.s, limbs, &secret, &seed, 0);
@@ -237,6 +238,8 @@ impl KeyGenerator {
         let (secret, _) = self.next_seeds()?;
         let params = self.params.clone();
         let mut coeffs = small_secret(params.basis());
+        // Drawn once, whatever its values at the roots: its error bounds follow from its weight
+        // alone.
         let mut stream = Stream::new(&secret, "ephemeral secret", 0);
         sample::fixed_weight(&mut stream, raise.weight as usize, coeffs.as_signed_mut())?;
         let all = params.basis().all();

@@ -305,6 +305,7 @@ impl EvaluationKeys {
         params: &Params,
         level: Level,
     ) -> Option<&SwitchingKey> {
+        // The lowest key level that serves, because its keys have the fewest primes.
         let mut above = self.level_keys.range(params.levels().above(level));
         let level_keys = above.find_map(|(_, keys)| keys.relinearize.as_ref());
         level_keys.or(self.relinearize.as_ref().filter(|key| key.level >= level))
@@ -340,6 +341,7 @@ impl EvaluationKeys {
         elements: &[GaloisElement],
     ) -> Option<Level> {
         let lacks = |key_level: &Option<Level>| {
+            // The identity needs no key, so it is never missing.
             let missing =
                 |g: &&GaloisElement| g.0 != 1 && self.galois_key(*key_level, **g, level).is_none();
             elements.iter().filter(missing).count()

@@ -88,6 +88,7 @@ impl Levels {
     /// # Errors
     /// [`Error::LevelOutOfRange`] if `level` is above `from`; [`Error::RaisedLevel`].
     pub fn drop(self, from: Level, level: Level) -> Result<Level> {
+        // First, because only this error says that the level is too high.
         at_most(level, from)?;
         self.lower(from, level)
     }

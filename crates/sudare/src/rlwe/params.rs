@@ -120,6 +120,7 @@ impl Params {
         ] {
             let Some(chain) = limbs.map(of) else { continue };
             check_security(&spec, what, spec.secret, log2(chain) + log2_p)?;
+            // A prime that the special primes do not cover would belong to no digit.
             if digit_widths(chain, log2_p).iter().sum::<usize>() < chain.len() {
                 return Err(Error::InvalidSpec {
                     field: "p",
@@ -325,6 +326,7 @@ impl Params {
             let widths = digit_widths(primes, log2(&special_primes(spec)[..p]));
             let covered = widths.iter().sum();
             let levels = &limbs_at[lowest.index()..=highest.index()];
+            // The lowest level is only reached by rescaling, so its primes need not be covered.
             let end = 1 + levels[1..].partition_point(|limbs| limbs.q() <= covered);
             Gadget::new(basis, chain, (lowest, &levels[..end]), &widths, p)
         })
@@ -510,6 +512,7 @@ fn check_shape(spec: &Spec) -> Result<()> {
             return invalid(field, format!("{count} primes are too many: at most {MAX_PRIMES}"));
         }
     }
+    // Key switching divides by the special primes, which also keep its error small.
     if spec.p.is_empty() {
         return invalid("p", "at least one special prime is needed".into());
     }

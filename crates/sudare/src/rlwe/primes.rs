@@ -172,6 +172,7 @@ pub(crate) fn check_sizes(
             let count = sizes.len();
             return invalid(field, format!("{count} primes are too many: at most {MAX_PRIMES}"));
         }
+        // Primes are below `2^62`, and the prime nearest to a size may be above that size.
         if let Some(bits) = sizes.iter().find(|bits| !(least..=61.5).contains(*bits)) {
             return invalid(
                 field,

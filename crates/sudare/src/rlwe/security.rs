@@ -75,6 +75,7 @@ pub enum SecretDistribution {
 ///   `log_n` above 17 counts as 17.
 /// - `log2_qp <= 0` returns 512. NaN and a weight above the ring degree return 0.
 pub fn security_bits(log_n: u32, secret: SecretDistribution, log2_qp: f64) -> f64 {
+    // NaN compares with nothing, so it must not pass for a small modulus.
     if log2_qp.is_nan() {
         return 0.0;
     }

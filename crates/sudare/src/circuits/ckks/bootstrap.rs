@@ -177,6 +177,7 @@ impl BootstrapSpec {
     pub fn with_log_slots(&self, log_slots: u32) -> Self {
         let fewest = |factors: &[u32]| {
             let largest = factors.iter().copied().max().unwrap_or(log_slots);
+            // A single slot has no layers, and the division needs one.
             log_slots.div_ceil(largest.max(1))
         };
         let split = |count: u32| {
@@ -471,6 +472,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
         xs: &[E::Ct],
         mut progress: impl FnMut(Stage),
     ) -> Result<Vec<E::Ct>> {
+        // Before any work: a bootstrapping takes long, and a later input may not be acceptable.
         let accepted: Vec<_> = xs.iter().map(|a| self.plan.accept(e, a)).collect::<Result<_>>()?;
         LockStep::new(e).run(&accepted, |many, xs| {
             let fresh = match self.plan.refinement {
@@ -580,6 +582,7 @@ impl BootstrapPlan {
         if scale.matches(self.input_scale) {
             return Ok(a.clone());
         }
+        // At the input level there is no level left for the product that changes a scale.
         Err(Error::ScaleMismatch { op: OP, left: scale.log2(), right: self.input_scale.log2() })
     }
 }
@@ -623,6 +626,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
             if i == last && plan.spec.halves(plan.log_n) {
                 x = e.with_log_slots(&x, plan.spec.log_slots + 1)?;
             }
+            // A factor with raising was already applied when the modulus was raised.
             if factor.raise().is_none() {
                 x = factor.run(e, matrix, &x)?;
             }

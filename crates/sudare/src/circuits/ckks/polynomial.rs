@@ -353,6 +353,7 @@ impl Polynomial {
         let shift = -middle / radius;
         let scale_read = scale * Scale::from_f64(radius);
         let free = Variable { level, scale: scale_read, stretch: None, shift };
+        // Up to degree 1 there are no powers whose scales could drift.
         if self.basis == Basis::Monomial || depth < 2 {
             return Ok(free);
         }
@@ -375,6 +376,7 @@ impl Polynomial {
     /// Checks that powers of values in the interval stay below the modulus.
     fn check_values(&self, chain: &Chain, powers: &[Power<Scale>]) -> Result<()> {
         let reach = self.interval.0.abs().max(self.interval.1.abs());
+        // Powers of numbers up to 1 do not grow.
         if self.basis != Basis::Monomial || reach <= 1.0 {
             return Ok(());
         }
@@ -459,6 +461,7 @@ fn clenshaw(coeffs: &[f64], t: f64) -> f64 {
 /// magnitude is larger by at most `1 / cos(pi n / 2m)` (Ehlich and Zeller, 1964).
 fn largest(coeffs: &[f64], finer: usize) -> f64 {
     let degree = (coeffs.len() - 1).max(1);
+    // Fewer nodes give a looser bound, which still holds.
     let nodes = (finer * degree).min(MOST_NODES.max(8 * degree));
     let angle = PI / nodes as f64;
     let values = (0..=nodes).map(|k| clenshaw(coeffs, real::cos(angle * k as f64)).abs());

@@ -203,6 +203,7 @@ impl Evaluator {
         let noise = (CBD21_VARIANCE * n * (4.0 * n / 3.0 + 1.0)).sqrt() / scale.to_f64();
         let noise = Noise::complex(noise);
         let mut largest = largest.to_vec();
+        // The slots after the values are 0 for all inputs.
         largest.resize(slots.len(), 0.0);
         let error = self.bound(CanonicalBounds::fresh) / scale.to_f64();
         let error = error + worst_case::encoding(&largest, scale);
@@ -317,6 +318,7 @@ impl Evaluator {
         let largest = slots.iter().fold(0.0, |most, &slot| modulus(slot).max(most));
         // One bit is for the sign.
         let available_bits = self.chain.log2_q(level) - 1.0;
+        // The least room so far counts: once a value has overflowed, every later result is wrong.
         let headroom_bits = headroom_bits.min(available_bits - real::log2(largest) - scale.log2());
         let worst = worst.held(available_bits, scale);
         let noise_log2 = real::log2(noise.whole);

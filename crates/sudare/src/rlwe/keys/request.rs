@@ -168,6 +168,7 @@ impl KeyRequest {
     /// Adds rotations by each of `steps` at `level` and below.
     #[must_use]
     pub fn rotations(self, log_n: u32, steps: impl IntoIterator<Item = i64>, level: Level) -> Self {
+        // Some rotations are the identity, such as the one by all slots. It needs no key.
         steps
             .into_iter()
             .map(|k| GaloisElement::rotation(log_n, k))
@@ -214,6 +215,7 @@ impl KeyRequest {
         let mut request = Self::new();
         let mut others = Vec::new();
         for stage in stages {
+            // Each stage on its own: merged requests keep only the highest level of each key.
             let mut keys = stage.into_level_keys(params);
             request |= Self { level_keys: core::mem::take(&mut keys.level_keys), ..Self::new() };
             others.push(keys);
@@ -409,6 +411,7 @@ impl core::ops::BitOrAssign<&KeyRequest> for KeyRequest {
             *highest = level.max(*highest);
         }
         if let Some(raise) = other.raise {
+            // Merged and not replaced, because the smaller weight serves both circuits.
             *self = core::mem::take(self).raise(raise);
         }
         self.raised.extend(&other.raised);

@@ -137,6 +137,8 @@ impl<R: Read> FileReader<R> {
         for (table, words) in basis.tables(limbs).zip(a.rows_mut()) {
             row.resize(basis.packed_row_bytes(table), 0);
             self.take(&mut row)?;
+            // Only remembered: the checksum at the end of the section tells damage from a wrong
+            // residue.
             valid &= table.modulus().unpack(words, &row);
         }
         self.row = row;

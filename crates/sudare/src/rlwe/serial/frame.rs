@@ -173,6 +173,7 @@ impl<R: Read> FileReader<R> {
             return Err(malformed("it is not a file of this library".into()));
         }
         let found = u32::from_le_bytes(file.array()?);
+        // Before scheme and sizes, whose places may differ in another version.
         if found != FORMAT_VERSION {
             return Err(Error::UnsupportedVersion { found, supported: FORMAT_VERSION });
         }
@@ -226,6 +227,7 @@ impl<R: Read> FileReader<R> {
         let mut encoded = Vec::new();
         loop {
             let missing = bytes.saturating_sub(encoded.len() as u64);
+            // At most doubled, so that memory stays within twice the bytes that exist.
             let next = missing.min(encoded.len().max(CHUNK_BYTES) as u64);
             if next == 0 {
                 break;
@@ -324,6 +326,7 @@ impl<R: Read> FileReader<R> {
     {
         let mut hasher = Hasher::new();
         hasher.update(&self.header);
+        // A section ends with its checksum, and the next one starts right after.
         for end in starts.iter().skip(1) {
             let mut checksum = Checksum::default();
             self.input.seek(SeekFrom::Start(end.saturating_sub(HASH_BYTES)))?;
@@ -336,6 +339,7 @@ impl<R: Read> FileReader<R> {
     /// Rejects bytes after the last section.
     pub(super) fn finish(mut self) -> Result<()> {
         let mut more = Vec::new();
+        // A single byte is enough to know, whatever follows it.
         self.input.by_ref().take(1).read_to_end(&mut more)?;
         if more.is_empty() { Ok(()) } else { Err(malformed("bytes follow its end".into())) }
     }

@@ -279,6 +279,7 @@ impl<R: Read + Seek, P: Scheme> CiphertextReader<R, P> {
             let problem = format!("it has {found} ciphertexts, but {end} are needed");
             return Err(Error::Malformed { what: "file", problem });
         };
+        // An empty range may start at the end of the file, where no section begins.
         if forms.is_empty() {
             return Ok(Vec::new());
         }

@@ -104,6 +104,7 @@ impl PrimeCounts {
 
     /// Bytes of the tables of all primes.
     pub(super) fn table_bytes(&self) -> u64 {
+        // Sizes come from a file, whose claims are unchecked here, so no product may overflow.
         let primes = self.fresh.saturating_add(self.others).saturating_add(self.special);
         let residues =
             (primes as u64).saturating_mul(1u64.checked_shl(self.log_n).unwrap_or(u64::MAX));

@@ -114,6 +114,7 @@ pub fn evaluation_keys_bytes<P: Scheme>(
     request: &KeyRequest,
     label: &Label,
 ) -> Result<u64> {
+    // First, because sizes of keys exist only for levels in range.
     request.check(params.as_ref())?;
     Ok(header(params, label, key_contents(request)).total_bytes())
 }
@@ -234,6 +235,7 @@ impl<'a, W: Write + ?Sized, P: Scheme> CiphertextWriter<'a, W, P> {
     /// # Errors
     /// [`Error::Malformed`] if ciphertexts are missing; [`Error::Io`].
     pub fn finish(self) -> Result<u64> {
+        // The header is already written, so no reader would accept a file that lacks some.
         let missing = self.forms.len();
         if missing > 0 {
             let problem = format!("its header announces {missing} more ciphertexts");
