@@ -228,7 +228,7 @@ fn sealed_keys_do_what_clear_ones_do() {
     with_passphrase(at, unsealed, "right").mistake(&["clear.key exists", "--force"]);
     with_passphrase(at, "key unseal clear.key", "p").mistake(&["is already in the clear"]);
     with_passphrase(at, "key seal keys/secret.key", "p").mistake(&["is already sealed"]);
-    with_passphrase(at, "key seal keys/public.key", "p").mistake(&["secret key is needed"]);
+    with_passphrase(at, "key seal keys/public.key", "p").mistake(&["\"secret key\" is needed"]);
 
     let keygen = "keygen --params auto --for stats:20x2 --out made";
     with_passphrase(at, keygen, "").mistake(&["passphrase is empty"]);
@@ -282,7 +282,7 @@ fn the_secret_key_encrypts_in_half_the_bytes() {
         assert!(!at.join("no.ct").exists());
     };
     let digest = "0".repeat(64);
-    refused("--secret keys/public.key", &["keys/public.key", "secret key is needed"]);
+    refused("--secret keys/public.key", &["keys/public.key", "\"secret key\" is needed"]);
     refused("--secret keys/secret.key --public keys/public.key", &["cannot be used with"]);
     refused(&format!("--secret keys/secret.key --expect {digest}"), &["--expect"]);
     refused("", &["--public", "--secret"]);
