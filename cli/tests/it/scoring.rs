@@ -256,7 +256,10 @@ fn what_cannot_be_scored_is_refused() {
         ("predict:189x9 --share 4", "whose range --score-range states"),
         ("predict:189x9 --score-range 8", "--score-range is for shared scores"),
         ("stats:189x9 --share 4 --score-range 8", "--score-range is for shared scores"),
-        ("predict:189x9 --share 4 --score-range 8 --probability 4", "--probability does not go with --share"),
+        (
+            "predict:189x9 --share 4 --score-range 8 --probability 4",
+            "--probability does not go with --share",
+        ),
         ("predict:189x9 --share 4 --score-range 0.5", "a range of 1 to 1024"),
         ("predict:189x9 --share 12 --score-range 1024", "shared to 12 bits"),
         ("bootstrap --share 4", "--share is for trained models, statistics, and scores"),
