@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fails if Cargo chooses other features of a dependency for the command or the Python package alone than
-# where all tests are built: everything that depends on it would be compiled once more for each. Fails, too,
-# if the command that people build to try it depends on the libraries of the service.
+# Fails if Cargo chooses other features of a dependency for the Python package alone than where all tests are
+# built: everything that depends on it would be compiled once more. Fails, too, if the command that people
+# build to try it depends on the libraries of the service.
 set -euo pipefail
 
 tree() {
@@ -9,15 +9,12 @@ tree() {
 }
 
 all=$(tree --workspace)
-for package in "sudare-cli --features full" sudare-python; do
-  # Unquoted: a package and its options.
-  others=$(comm -23 <(tree --package $package --edges normal,build) <(echo "$all"))
-  if [[ -n $others ]]; then
-    echo "features for $package that differ from those for all tests:" >&2
-    echo "$others" >&2
-    exit 1
-  fi
-done
+others=$(comm -23 <(tree --package sudare-python --edges normal,build) <(echo "$all"))
+if [[ -n $others ]]; then
+  echo "features for sudare-python that differ from those for all tests:" >&2
+  echo "$others" >&2
+  exit 1
+fi
 
 small=$(cargo tree --locked --prefix none --format '{p}' --package sudare-cli --edges normal,build | sed 's/ .*//' | sort -u)
 service='^(axum|hyper|tokio|libsqlite3-sys|rusqlite|postgres|tokio-postgres|object_store|opentelemetry.*|tracing.*|reqwest)$'
