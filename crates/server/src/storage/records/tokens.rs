@@ -25,7 +25,7 @@ fn role(owner: &Owner) -> &'static str {
 
 fn kept(row: &Row) -> io::Result<TokenRecord> {
     let role: String = row.get("role")?;
-    let name: _ = row.get("owner")?;
+    let name = row.get("owner")?;
     Ok(TokenRecord {
         id: row.get("id")?,
         owner: match &role[..] {
