@@ -93,7 +93,7 @@ impl Csv {
     /// Returns the columns of the file.
     ///
     /// # Errors
-    /// [`Error::TableFile`], which locates the first fault.
+    /// [`Error::TableFile`](sudare_roles::error::Error::TableFile), which locates the first fault.
     pub fn contents(&self) -> Result<Contents> {
         let (text, path) = self.parts();
         // The user chooses the treatment of gaps after this, so gaps must not be refused yet.

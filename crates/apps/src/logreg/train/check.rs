@@ -111,7 +111,7 @@ fn inner_fits(ranges: &reference::Ranges, spec: &TrainSpec) -> Result<()> {
 impl TrainPlan {
     /// Prepares a table by its own moments. It has at most the planned number of rows. Pass the
     /// weights of its classes in `given` for a plan with
-    /// [`ClassWeights::Given`](super::ClassWeights::Given).
+    /// [`ClassWeights::Given`](crate::logreg::ClassWeights::Given).
     ///
     /// # Errors
     /// [`Error::TableShape`] for more rows or other features than planned; [`Error::TableClasses`]
