@@ -633,10 +633,10 @@ def test_contexts_without_levels_explain_themselves() -> None:
         (10**6, "1000000 is neither"),
         (36, "36 is neither"),
         (196611, "196611 is neither"),
-        (2**32, r"modulo 2\^32 there are 0 slots"),
-        (127**3, r"modulo 127\^3 there are 0 slots"),
-        (1000003, "modulo 1000003 there are 0 slots"),
-        (1048573, "modulo 1048573 there are 2 slots"),
+        (2**32, r"modulus 2\^32 allows 0 slots"),
+        (127**3, r"modulus 127\^3 allows 0 slots"),
+        (1000003, "modulus 1000003 allows 0 slots"),
+        (1048573, "modulus 1048573 allows 2 slots"),
     ],
 )
 def test_errors_about_moduli_name_primes_that_are_taken(t: int, name: str) -> None:

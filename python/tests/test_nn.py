@@ -216,7 +216,7 @@ def test_weights_are_hidden_from_the_server() -> None:
 
     with pytest.raises(errors.NnError, match="ciphertexts of weights"):
         owner.weights_from_bytes(sent[0])
-    with pytest.raises(errors.NnError, match="planned for"):
+    with pytest.raises(errors.NnError, match="differs from the planned one"):
         owner.encrypt_weights(secret, nn.Network.dense(layers([6, 7, 3])))
     with pytest.raises(errors.NnError):
         owner.encrypt(secret, samples)

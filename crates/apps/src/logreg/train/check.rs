@@ -17,81 +17,26 @@ impl TrainSpec {
     /// Returns the specification with a sigmoid range that fits a prepared table.
     ///
     /// Training in the clear finds the smallest of [`SigmoidApprox::RANGES`] that contains all
-    /// inner products. If the model of that range is far from the model of the true sigmoid, and a
-    /// wider range takes a third off the distance, the wider range is chosen. Heavy class weights
-    /// push most rows to one side, where a narrow polynomial is worst. Apart from the table's
-    /// shape, the server learns only the range about the table.
+    /// inner products. Apart from the table's shape, the server learns only the range about the
+    /// table.
     ///
     /// # Errors
     /// [`Error::InnerProductsTooLarge`] if no range is wide enough; [`Error::Train`].
     pub fn with_fitting_range(self, rows: &Prepared<'_>) -> Result<Self> {
         let mut refused = None;
-        let mut ranges = SigmoidApprox::RANGES.into_iter();
-        while let Some(range) = ranges.next() {
-            let spec = self.with_range(range);
-            match reference::ranges(rows, &spec) {
-                Ok(found) => match inner_fits(&found, &spec) {
-                    Ok(()) => return Ok(spec.closer(rows, found.weights, ranges)),
-                    Err(error) => refused = Some(error),
-                },
+        for range in SigmoidApprox::RANGES {
+            let spec = Self { sigmoid: SigmoidApprox { range, ..self.sigmoid }, ..self };
+            match reference::ranges(rows, &spec).and_then(|ranges| inner_fits(&ranges, &spec)) {
+                Ok(()) => return Ok(spec),
                 Err(Error::Train(TrainError::Diverged { iteration, largest: found })) => {
                     refused = Some(Error::InnerProductsTooLarge { found, iteration, range });
                 }
+                Err(error @ Error::InnerProductsTooLarge { .. }) => refused = Some(error),
                 Err(error) => return Err(error),
             }
         }
         Err(refused.unwrap_or(Error::Train(TrainError::Empty)))
     }
-
-    fn with_range(self, range: f64) -> Self {
-        Self { sigmoid: SigmoidApprox { range, ..self.sigmoid }, ..self }
-    }
-
-    /// Returns this specification, whose model in the clear has `weights`. If one of the `wider`
-    /// ranges is worth its coarser polynomial, returns the specification with the first such range.
-    fn closer(
-        self,
-        rows: &Prepared<'_>,
-        weights: Vec<Vec<f64>>,
-        wider: impl Iterator<Item = f64>,
-    ) -> Self {
-        let Ok(exact) = reference::train_exact(rows, &self) else { return self };
-        let mut best = self;
-        let mut distance = largest_distance(&weights, &exact);
-        for range in wider {
-            let spec = self.with_range(range);
-            if distance <= FAR_FROM_EXACT {
-                break;
-            }
-            let Ok(weights) = reference::train(rows, &spec) else { break };
-            let found = largest_distance(&weights, &exact);
-            if found > distance * WORTH_WIDENING {
-                break;
-            }
-            best = spec;
-            distance = found;
-        }
-        best
-    }
-}
-
-/// Relative distance between a model and the model of the true sigmoid above which a wider range is
-/// tried. Polynomials of degree 7 on a fitting range are within a few hundredths on usual tables.
-const FAR_FROM_EXACT: f64 = 0.08;
-
-/// Share of the distance that a wider range may leave. Wider ranges have coarser polynomials, and the
-/// server learns the range, so small gains are not worth it.
-const WORTH_WIDENING: f64 = 2.0 / 3.0;
-
-/// Returns the largest Euclidean distance of a model from its counterpart, relative to the length
-/// of the counterpart.
-fn largest_distance(models: &[Vec<f64>], exact: &[Vec<f64>]) -> f64 {
-    let distances = models.iter().zip(exact).map(|(model, exact)| {
-        let square: f64 = model.iter().zip(exact).map(|(a, b)| (a - b) * (a - b)).sum();
-        let length: f64 = exact.iter().map(|b| b * b).sum();
-        if length > 0.0 { (square / length).sqrt() } else { 0.0 }
-    });
-    distances.fold(0.0, f64::max)
 }
 
 /// Rejects inner products beyond the sigmoid's range. Columns without preparation are not checked,
