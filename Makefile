@@ -10,7 +10,7 @@ SETS := n15 n16-d24 fullrns-5 fullrns-10 fullrns-15
 # Timed runs of each operation.
 RUNS := 10
 
-# Of the command: `full` has the service, too, which takes twice as many crates.
+# Features of the command. `full` adds the service, which doubles the number of crates.
 FEATURES := parquet
 SUDARE = cargo run --locked --profile $(PROFILE) --package sudare-cli --features "$(FEATURES)" --
 BENCH = cargo run --locked --profile $(PROFILE) --package sudare-bench --
@@ -115,7 +115,7 @@ LOAD := cargo test --locked --package sudare-cli --features full --test it -- se
 ##                   its records in a file, and in a database beside a store of objects; a quarter of an hour,
 ##                   on a machine that does nothing else; takes PostgreSQL and strace (Debian has both)
 test-service:
-	cargo test --locked --package sudare-server
+	cargo test --locked --package sudare-server --all-features
 	$(SERVICE) --include-ignored
 	$(LOAD)
 	scripts/with_postgres.sh $(SERVICE) service_shared:: --include-ignored
@@ -164,6 +164,7 @@ lint: $(TYPOS)/bin/typos
 	scripts/prose.py
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --package sudare-cli --package sudare-server --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
 $(TYPOS)/bin/typos: scripts/requirements.txt

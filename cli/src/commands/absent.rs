@@ -43,6 +43,6 @@ pub fn run(command: &Command) -> Result<()> {
     };
     Err(Error::Usage(format!(
         "this build has no `sudare {name}`: install the whole command with `cargo install --locked \
-         --path cli --features full`, or take a wheel"
+         --path cli --features full`, or install the Python package, which has it"
     )))
 }
