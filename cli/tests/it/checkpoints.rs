@@ -1,6 +1,6 @@
 //! Trainings in batches that are stopped, killed and resumed.
 
-use crate::common::{LBW, names, sudare_at};
+use crate::common::{LBW, names, sudare_at, with_file_limit};
 use serde_json::Value;
 use std::{
     fs::{self, File},
@@ -294,15 +294,10 @@ fn a_full_disk_loses_nothing() {
     let line = format!("{TRAIN} --checkpoint state --resume --force");
     sudare_at(at, &format!("{line} --iterations 1")).ok();
     let before = names(&at.join("state"));
-    // Files of 64 KiB at most; the signal would end the process otherwise.
-    let script = format!("trap '' XFSZ; ulimit -f 128; exec \"$0\" {line}");
-    let run = Command::new("sh")
-        .current_dir(at)
-        .args(["-c", &script, env!("CARGO_BIN_EXE_sudare")])
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8(run.stderr).unwrap();
-    assert_eq!(run.status.code(), Some(2), "{stderr}");
+    // Files of 64 KiB at most.
+    let run = with_file_limit(at, 128, &format!("exec \"$0\" {line}"));
+    let stderr = run.stderr;
+    assert_eq!(run.status, Some(2), "{stderr}");
     for part in
         ["cannot store the state after iteration 2", "state", "--resume", "\"kind\":\"Checkpoint\""]
     {

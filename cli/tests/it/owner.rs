@@ -1,6 +1,6 @@
 //! What the owner of keys and tables can rely on, whatever is killed, forged or replaced.
 
-use crate::common::{names, sudare_at};
+use crate::common::{Run, names, sudare_at, with_file_limit};
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
@@ -173,7 +173,7 @@ fn a_secret_key_that_others_can_read_is_warned_of() {
 
 /// Runs `sudare` with a line of passphrase on its standard input, which is descriptor 0.
 #[cfg(unix)]
-fn with_passphrase(at: &Path, line: &str, passphrase: &str) -> crate::common::Run {
+fn with_passphrase(at: &Path, line: &str, passphrase: &str) -> Run {
     use std::io::Write;
     let mut running = Command::new(env!("CARGO_BIN_EXE_sudare"))
         .current_dir(at)
@@ -186,11 +186,7 @@ fn with_passphrase(at: &Path, line: &str, passphrase: &str) -> crate::common::Ru
         .unwrap();
     // A command that refuses earlier does not read it.
     let _ = running.stdin.take().unwrap().write_all(passphrase.as_bytes());
-    let output = running.wait_with_output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    let stdout = text(output.stdout);
-    let stderr = text(output.stderr);
-    crate::common::Run { status: output.status.code(), stdout, stderr }
+    running.wait_with_output().unwrap().into()
 }
 
 #[cfg(unix)]
@@ -392,17 +388,11 @@ fn a_full_disk_leaves_nothing_half_written() {
         ("schema --data t.csv --owners a,b -o s.json", 1),
     ] {
         let before = contents(at);
-        // In blocks of 512 bytes, fewer than the file has; the signal would end the process
-        // otherwise.
+        // In blocks of 512 bytes, fewer than the file has.
         let blocks = (bytes - 1) / 512;
-        let script = format!("trap '' XFSZ; ulimit -f {blocks}; echo p | \"$0\" {line} --json");
-        let run = Command::new("sh")
-            .current_dir(at)
-            .args(["-c", &script, env!("CARGO_BIN_EXE_sudare")])
-            .output()
-            .unwrap();
-        let stderr = String::from_utf8(run.stderr).unwrap();
-        assert_eq!(run.status.code(), Some(2), "{line} {blocks}: {stderr}");
+        let run = with_file_limit(at, blocks, &format!("echo p | \"$0\" {line} --json"));
+        let stderr = run.stderr;
+        assert_eq!(run.status, Some(2), "{line} {blocks}: {stderr}");
         assert!(stderr.contains("\"kind\":\"Io\""), "{line}: {stderr}");
         let _ = fs::remove_dir(at.join("made"));
         assert_eq!(contents(at), before, "{line}");

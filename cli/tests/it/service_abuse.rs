@@ -47,7 +47,7 @@ fn large_header() -> (Vec<u8>, usize) {
     (file, bytes)
 }
 
-/// The same parameters in other words: the first prime is the largest of at most 36 bits, however that is said.
+/// The same parameters, written differently: both name the largest prime of at most 36 bits as the first.
 fn variant(header: &[u8], number: u64) -> Vec<u8> {
     let mut header = header.to_vec();
     // log2 of N, the number of levels, and that of the primes of the first one are a byte each.

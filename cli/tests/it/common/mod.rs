@@ -56,9 +56,18 @@ pub fn sudare(line: &str) -> Run {
     sudare_at(Path::new("."), line)
 }
 
-/// As [`sudare`], in `folder`.
+/// Same as [`sudare`], in `folder`.
 pub fn sudare_at(folder: &Path, line: &str) -> Run {
     sudare_in(folder, &line.split_whitespace().collect::<Vec<_>>())
+}
+
+/// Runs a shell script in `folder`, with the command as `$0`. Files may have `blocks` blocks of 512 bytes, so
+/// that writes fail in the middle, as on a full disk.
+pub fn with_file_limit(folder: &Path, blocks: u64, script: &str) -> Run {
+    // The signal would end the process otherwise.
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; {script}");
+    let args = ["-c", &script, env!("CARGO_BIN_EXE_sudare")];
+    Run::of(Command::new("sh").current_dir(folder).args(args))
 }
 
 /// Names in a folder, sorted.

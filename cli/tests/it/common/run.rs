@@ -1,4 +1,4 @@
-//! What a program said.
+//! The output of programs, and checks of it.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use serde_json::Value;
@@ -8,19 +8,24 @@ use std::process::{Command, Output};
 pub const BENCH_FIELDS: [&str; 9] =
     ["op", "params", "level", "threads", "isa", "median_ms", "min_ms", "runs", "bytes"];
 
-/// What a run of a program left.
+/// Output and exit status of a finished program.
 pub struct Run {
     pub status: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
 
+impl From<Output> for Run {
+    fn from(Output { status, stdout, stderr }: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { status: status.code(), stdout: text(stdout), stderr: text(stderr) }
+    }
+}
+
 impl Run {
     /// Runs a program to its end.
     pub fn of(command: &mut Command) -> Self {
-        let Output { status, stdout, stderr } = command.output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        Self { status: status.code(), stdout: text(stdout), stderr: text(stderr) }
+        command.output().unwrap().into()
     }
 
     /// The one JSON object on standard output of a run that went well.
