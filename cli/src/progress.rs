@@ -95,7 +95,7 @@ impl Drop for Progress {
 /// Makes evaluation keys under a bar with the text `what`.
 ///
 /// # Errors
-/// As [`KeyGenerator::evaluation_keys`].
+/// Same as [`KeyGenerator::evaluation_keys`].
 pub fn evaluation_keys(
     what: &str,
     generator: &mut KeyGenerator,

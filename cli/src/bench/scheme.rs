@@ -312,7 +312,7 @@ impl Session {
     /// Encrypts slots at the level and scale of the operands.
     ///
     /// # Errors
-    /// As [`Parties::encrypt`].
+    /// Same as [`Parties::encrypt`].
     pub fn encrypted(&self, slots: &[Complex<f64>]) -> Result<Ciphertext> {
         self.parties.encrypt(slots, self.level, self.scale)
     }
@@ -336,7 +336,7 @@ impl Session {
     /// Times work as [`Session::ciphertext`] does, and counts the bytes of a key.
     ///
     /// # Errors
-    /// As [`Session::ciphertext`].
+    /// Same as [`Session::ciphertext`].
     pub fn with_key(
         &self,
         runs: u32,

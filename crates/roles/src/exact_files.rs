@@ -127,7 +127,7 @@ pub fn read_array<R: Read>(reader: Reader<R>, setting: &Setting) -> array::Resul
 pub struct Facts {
     /// Facts in files of all schemes.
     pub info: Info,
-    /// Whether the file is a secret key sealed by a passphrase.
+    /// True for a secret key that a passphrase seals.
     pub sealed: bool,
     /// The parameters of the file.
     pub params: Params,

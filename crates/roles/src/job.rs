@@ -257,7 +257,7 @@ where
 
 /// Planned statistics whose notes say how the owner of a table encrypted it.
 pub(crate) trait Noted: TableStatistics {
-    /// How values are encrypted, for the note of the table's owner. Groups are told apart by `key`,
+    /// Encoding of values, for the note of the table's owner. Groups are told apart by `key`,
     /// and bins have these edges, of all columns or of each.
     fn about(&self, table: &Table, key: Option<&KeyColumn>, edges: &[Edges]) -> Result<About>;
 

@@ -293,7 +293,7 @@ pub fn check_audit(
 /// Checks the files of an audit log alone, such as a copy.
 ///
 /// # Errors
-/// As [`check_audit`].
+/// Same as [`check_audit`].
 pub fn check_audit_files(folder: &Path, noted: &[(u64, String)]) -> Result<Checked> {
     Log::at(folder.into()).check(&[], noted)
 }

@@ -54,7 +54,7 @@ impl Tls {
     /// Reads the files again for new connections.
     ///
     /// # Errors
-    /// As [`Tls::open`]. The old certificates then stay.
+    /// Same as [`Tls::open`]. The old certificates then stay.
     #[cfg_attr(not(unix), expect(dead_code, reason = "only a signal of Unix asks for it"))]
     pub fn reload(&self) -> Result<()> {
         // Read before the lock is taken: handshakes do not wait for the disk, and a bad file

@@ -214,7 +214,7 @@ fn write(row: &mut [u64], value: &BigUint) {
 struct Subset {
     /// Slots of each number.
     slots: Vec<Vec<usize>>,
-    /// For each slot, the numbers beyond the first `slots`. Number `j` itself corrects the sum of
+    /// Numbers beyond the first `slots`, for each slot. Number `j` itself corrects the sum of
     /// slot `j`, and is part of no other sum.
     numbers: Vec<Vec<usize>>,
 }

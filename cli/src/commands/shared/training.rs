@@ -252,7 +252,7 @@ impl Training {
         }
         if self.probability.is_some() && self.share.is_some() {
             return Err(Error::Usage(
-                "--probability does not go with --share: leave it out; whoever sees shared scores can \
+                "--probability does not go with --share: leave it out; anyone who sees shared scores can \
                  compute their probabilities"
                     .into(),
             ));

@@ -718,7 +718,7 @@ struct Trial {
     inputs: Vec<ArrayFacts>,
     outputs: Vec<ArrayFacts>,
     ranges: Vec<InputRange>,
-    /// For each input, the interval of the functions that it is passed to unchanged.
+    /// Interval of the functions that each input is passed to unchanged.
     intervals: Vec<Option<Interval<f64>>>,
     /// Bits left between the largest magnitudes and their room.
     room_bits: f64,

@@ -136,12 +136,12 @@ pub(super) struct Scales {
 /// `log2` of the scales that a precision requires.
 struct Wanted {
     data: f64,
-    /// For the means of labels, read as weights.
+    /// Scale of the means of labels, read as weights.
     start: f64,
     weights: f64,
-    /// For values of each row.
+    /// Scale of the values of each row.
     row: f64,
-    /// For the penalty. `None` without a penalty.
+    /// Scale of the penalty. Negative infinity without a penalty.
     penalty: f64,
 }
 

@@ -53,7 +53,7 @@ pub fn history(rows: &Prepared<'_>, spec: &TrainSpec) -> Result<Vec<Vec<Vec<f64>
 pub struct Ranges {
     /// The trained weights of each model.
     pub weights: Vec<Vec<f64>>,
-    /// For each iteration, the largest `|x_i . v|` over the rows of the batch, for its initial `v`.
+    /// Largest `|x_i . v|` over the rows of the batch, for the initial `v` of each iteration.
     /// The polynomial is valid for values up to its range.
     pub inner: Vec<f64>,
     /// For each iteration, the largest entry of `|w|` after it.

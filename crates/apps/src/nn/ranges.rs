@@ -23,7 +23,7 @@ const LARGEST: f64 = (1u128 << 100) as f64;
 pub struct Ranges {
     /// The smallest and the largest value of a feature of a sample.
     pub input: [f64; 2],
-    /// For each activation, the largest magnitude of its input. Polynomials of degree 2 are squares
+    /// Largest magnitude of the input of each activation. Polynomials of degree 2 are squares
     /// here, after a change of origin.
     pub activations: Vec<f64>,
     /// The largest magnitude of a result.

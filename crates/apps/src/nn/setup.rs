@@ -23,7 +23,7 @@ pub(super) struct Setup {
     /// Scale of the weights of each stage, if products are not rescaled.
     pub(super) weights: Vec<Scale>,
     pub(super) refresh: Option<Refresh>,
-    /// For each stage, true if the values of its map are bootstrapped.
+    /// True for each stage whose map has bootstrapped values.
     placed: Vec<bool>,
 }
 

@@ -27,7 +27,7 @@ use tokio::sync::OwnedMutexGuard;
 /// upload.
 ///
 /// # Errors
-/// As [`Receiving::end`].
+/// Same as [`Receiving::end`].
 pub fn finish(
     app: &Server,
     upload: Upload,

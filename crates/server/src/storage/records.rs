@@ -236,7 +236,7 @@ impl Records {
     /// Creates missing records.
     ///
     /// # Errors
-    /// As [`Records::open`]; [`Error::Usage`] for an invalid address.
+    /// Same as [`Records::open`]; [`Error::Usage`] for an invalid address.
     pub fn of(folder: &Path, database: Option<&DatabaseAddress>) -> Result<Self> {
         let path = crate::storage::store::records_path(folder)?;
         // Opening needs space for a moment, which a full disk does not have.

@@ -58,7 +58,7 @@ impl LimbSet {
         self.q() + self.p()
     }
 
-    /// Where the `i`-th of these primes is in a set that includes them.
+    /// Returns the index of the `i`-th of these primes in a set that includes them.
     #[must_use]
     pub fn place(self, i: usize, within: Self) -> usize {
         if i < self.q() { self.start() + i - within.start() } else { within.q() + i - self.q() }

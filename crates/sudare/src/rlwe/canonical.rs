@@ -36,7 +36,7 @@ pub struct CanonicalBounds {
 /// tails are at most the tails of normal distributions.
 #[derive(Debug)]
 struct Sum {
-    /// For each product, the product of the variances of both factors' coefficients.
+    /// Product of the variances of both factors' coefficients, for each product.
     products: Vec<f64>,
     /// Variance of the coefficients of the polynomials outside products.
     alone: f64,

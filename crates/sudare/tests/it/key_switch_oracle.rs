@@ -167,7 +167,7 @@ impl Switching for Session {
         (lift_eval(basis, plain.poly()), q)
     }
 
-    /// As [`Session::open`], as integers that are small beside the modulus that they are read at.
+    /// Same as [`Session::open`], as integers that are small beside the modulus that they are read at.
     fn open_at(&self, a: &Ciphertext) -> Vec<BigInt> {
         let (plain, q) = self.open(a);
         assert!(plain.iter().all(|x| x * 4 < q && x * 4 > -q.clone()));

@@ -76,7 +76,7 @@ pub fn reduce(basis: &RnsBasis, limbs: LimbSet, a: &[BigInt]) -> RnsPoly<Coeff> 
     out
 }
 
-/// As [`reduce`], transformed.
+/// Same as [`reduce`], transformed.
 pub fn reduce_eval(basis: &RnsBasis, limbs: LimbSet, a: &[BigInt]) -> RnsPoly<Eval> {
     basis.into_eval(reduce(basis, limbs, a))
 }
@@ -101,7 +101,7 @@ pub fn lift(basis: &RnsBasis, a: &RnsPoly<Coeff>) -> Vec<BigInt> {
         .collect()
 }
 
-/// As [`lift`], of evaluations.
+/// Same as [`lift`], of evaluations.
 pub fn lift_eval(basis: &RnsBasis, a: &RnsPoly<Eval>) -> Vec<BigInt> {
     lift(basis, &basis.into_coeff(a.clone()))
 }

@@ -116,7 +116,7 @@ struct Categories<'a> {
     name: &'a str,
     known: &'a [String],
     text: Cow<'a, TextColumn>,
-    /// For each value of the text, the feature of the column that it sets to 1.
+    /// Feature of the column that each value of the text sets to 1.
     features: Vec<Option<usize>>,
     /// The feature that is 1 where the value is missing.
     missing: Option<usize>,

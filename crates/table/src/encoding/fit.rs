@@ -51,7 +51,7 @@ struct Fit<'a> {
     gaps: Vec<usize>,
     /// The mean of each column, if missing numbers are to be replaced.
     means: Option<Vec<Mean>>,
-    /// For each row, true if it is kept. `None` keeps all rows.
+    /// True for each row that is kept. `None` keeps all rows.
     kept: Option<Vec<bool>>,
 }
 

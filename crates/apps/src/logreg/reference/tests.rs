@@ -315,7 +315,7 @@ fn weighted_training_converges_to_its_minimum() {
     }
 }
 
-/// For every preparation, the converged model is a minimum: the gradient of the mean loss of the
+/// Checks that the converged model of every preparation is a minimum: the gradient of the mean loss of the
 /// user's columns, by finite differences, plus the penalty on standardised columns, is 0.
 #[test]
 fn penalised_training_converges_to_the_minimum_of_the_users_columns() {

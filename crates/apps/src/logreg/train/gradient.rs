@@ -372,7 +372,7 @@ fn rest_of<E: ComplexOps>(
     e.mul_const_sum(&terms)
 }
 
-/// For a group of rows and each of its ciphertexts, the factors of the summed products.
+/// Factors of the summed products, for each ciphertext of a group of rows.
 struct Slopes<C> {
     /// The inner product with `v`, times the row.
     rows: Vec<C>,

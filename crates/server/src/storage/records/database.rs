@@ -156,7 +156,7 @@ impl Row {
     /// Reads the first column.
     ///
     /// # Errors
-    /// As [`Row::get`].
+    /// Same as [`Row::get`].
     pub fn first<T: Column>(&self) -> io::Result<T> {
         self.read(self.values.first(), "1")
     }

@@ -12,7 +12,7 @@ use crate::{
 pub struct BootstrapPreset {
     /// Name, source and parameters.
     pub preset: Preset,
-    /// How to bootstrap with all slots of the ring.
+    /// Bootstrapping with all slots of the ring.
     pub bootstrap: BootstrapSpec,
     /// `-log2` of the mean error of a slot, of values whose parts are uniform in [-1, 1] or, for
     /// a reproduction, of the size that its source has: what was measured.
@@ -26,7 +26,7 @@ impl BootstrapPreset {
     /// as many levels as all slots leave, and for a reduction at levels of its size.
     ///
     /// # Errors
-    /// As [`BootstrapSpec::plan`].
+    /// Same as [`BootstrapSpec::plan`].
     pub fn plan(&self, params: &Params, log_slots: u32) -> Result<BootstrapPlan> {
         let top = params.upper_top();
         let measured = |plan: BootstrapPlan| plan.with_precision(self.precision_bits);

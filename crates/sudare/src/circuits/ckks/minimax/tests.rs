@@ -43,7 +43,7 @@ fn powers_leave_chebyshev_polynomials() {
     }
 }
 
-/// For a cubic `T` that maps three intervals onto `[-1, 1]`, `T_k(T(x))` deviates least from zero
+/// Given a cubic `T` that maps three intervals onto `[-1, 1]`, `T_k(T(x))` deviates least from zero
 /// on them. Thus `T^k` deviates from lower degrees by `2^(1-k)`.
 #[test]
 fn inverse_images_of_a_polynomial() {

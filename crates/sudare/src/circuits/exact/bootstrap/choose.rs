@@ -90,7 +90,7 @@ pub(super) fn parse(name: &str) -> Option<(u32, (u64, u32))> {
     let log_n = parts.next()?.strip_prefix('n')?.parse().ok()?;
     let prime = parts.next()?.strip_prefix('t')?.parse().ok()?;
     let exponent = parts.next().map_or(Ok(1), str::parse).ok()?;
-    // A name with further parts is none of a chosen set.
+    // A name with further parts cannot be the name of a chosen set.
     parts.next().is_none().then_some((log_n, (prime, exponent)))
 }
 
