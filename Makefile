@@ -80,7 +80,7 @@ BUNDLE = cargo run --locked --quiet --manifest-path crates/web/bundle/Cargo.toml
 web:
 	cargo build --locked --profile web --target $(BROWSER) --package sudare-web
 	$(BUNDLE) target/$(BROWSER)/web/sudare_web.wasm $(PAGE) $(wildcard crates/web/page/*) \
-	  crates/roles/src/report/report.css
+	  crates/roles/src/clear/report/report.css
 
 # Where packages of npm are for tests of the page, and the browser.
 TEST_WEB := target/test-web

@@ -27,7 +27,7 @@ use exact_bootstrapping::Way;
 use op::{Family, Op};
 use options::Options;
 use sudare::ckks::Params;
-use sudare_roles::{error::Result, sets::Set};
+use sudare_roles::{error::Result, plan::sets::Set};
 
 /// Published measurements of bootstrapping, which stand next to ours.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use crate::passphrase;
 use std::process;
-use sudare_roles::files;
+use sudare_roles::os::files;
 
 /// Exit status after Ctrl-C.
 const INTERRUPTED: i32 = 130;

@@ -7,7 +7,7 @@ use std::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    escape::{acts_on_terminal, escaped},
+    text::escape::{acts_on_terminal, escaped},
 };
 
 /// Form of results on standard output.

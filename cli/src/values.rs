@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 use sudare_apps::stats::Edges;
-use sudare_roles::reading::{Reading, names_between_commas};
+use sudare_roles::clear::reading::{Reading, names_between_commas};
 use sudare_table::{Categorical, EncodingOptions, Missing, Unseen};
 
 /// Reads a whole number in a range.

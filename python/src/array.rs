@@ -24,9 +24,9 @@ use sudare::{
 use sudare_apps::array::{self, Layout, PlainArray, Range, SimulatedArray, Simulator};
 use sudare_arith::{mem::Mapping, prng::Seed};
 use sudare_roles::{
-    files::{Access, Watch},
-    label::ArrayMeta,
-    ledger::Draft,
+    format::label::ArrayMeta,
+    os::files::{Access, Watch},
+    owner::ledger::Draft,
 };
 
 /// An array that is encrypted, simulated, or in a file.

@@ -27,11 +27,13 @@ use sudare::{
 };
 use sudare_roles::{
     error::Error as Engine,
-    files::{Access, NewFile},
     key::Key,
-    ledger::Ledger,
+    os::files::{Access, NewFile},
+    owner::{
+        ledger::Ledger,
+        secret::{self, SecretFile},
+    },
     sealed::Passphrase,
-    secret::{self, SecretFile},
 };
 
 impl KeySet for Parameters {

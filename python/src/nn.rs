@@ -20,8 +20,8 @@ use sudare::{
 use sudare_apps::nn::{self, HiddenPlan, NnError, Options, Outline, Plan, Ranges};
 use sudare_roles::{
     error::Error as Engine,
-    files::{self, Access, NewFile},
-    secret::SecretFile,
+    os::files::{self, Access, NewFile},
+    owner::secret::SecretFile,
 };
 
 /// Several samples, or their results: a row for each.

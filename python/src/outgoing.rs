@@ -3,7 +3,7 @@
 use crate::{error::Result, job};
 use pyo3::{prelude::*, types::PyBytes};
 use std::{path::PathBuf, sync::Arc};
-use sudare_roles::outgoing;
+use sudare_roles::owner::outgoing;
 
 /// An open file that may be sent to a collection of a service. Any other file is refused.
 #[pyclass(frozen, module = "sudare._native")]

@@ -13,7 +13,7 @@ use sudare::{
     rlwe::{self, KeyRequest, KeySecurity, Level},
 };
 use sudare_apps::array::{self, ArrayFacts, InputRange, PlanOptions, Planned};
-use sudare_roles::sets::Set;
+use sudare_roles::plan::sets::Set;
 
 /// Parameters, their way to bootstrap if they have one, and the label of files of keys under them.
 #[pyclass(frozen, module = "sudare._native")]

@@ -18,12 +18,12 @@ use std::{
 use sudare::ckks::serial::{Info, Kind, Label};
 use sudare_apps::pool;
 use sudare_roles::{
-    decrypted,
-    encryption::{Encryption, Subject},
+    clear::decrypted,
     error::Error as Engine,
-    files::{self, Access},
+    format::label::{Content, Meta},
     job::Job,
-    label::{Content, Meta},
+    os::files::{self, Access},
+    owner::encryption::{Encryption, Subject},
     pooled::{self, sums, transform::PooledTransform},
 };
 

@@ -4,7 +4,7 @@ use crate::{data::to_python, error::Result};
 use pyo3::prelude::*;
 use sudare_roles::{
     error::Error,
-    receipt::{Receipt, ServerKey},
+    server::receipt::{Receipt, ServerKey},
 };
 
 fn key(text: &str) -> Result<ServerKey> {

@@ -27,13 +27,13 @@ use sudare::{
 use sudare_apps::search::{Plan, SearchError};
 use sudare_roles::{
     error::Error as Engine,
-    files::{self, Access, NewFile},
-    opened::Opened,
+    format::opened::Opened,
+    os::files::{self, Access, NewFile},
+    owner::secret::{self, SecretFile},
     search::{
         self, Answered, Asked, Batch, Builder, Explained, Index, Payload, Records, SearchKind,
         Searched, Server, Session, Setup, Value, Writer, key_label,
     },
-    secret::{self, SecretFile},
 };
 
 fn json(value: &impl Serialize) -> Result<String> {

@@ -19,9 +19,9 @@ use sudare_apps::logreg::{Gradient, Gradients, Point, TrainPlan};
 use sudare_arith::mem::Mapping;
 use sudare_roles::{
     error::Error as Engine,
-    files::Watch,
+    format::label::{self, Holds, PartMeta},
     job::{Job, Plan},
-    label::{self, Holds, PartMeta},
+    os::files::Watch,
 };
 
 /// Ciphertexts of a training on their way between processes, as the bytes of a file.

@@ -18,7 +18,7 @@ use sudare::{ckks, exact};
 use sudare_arith::mem::Mapping;
 use sudare_roles::{
     error::Error as Engine,
-    files::{self, Access, NewFile},
+    os::files::{self, Access, NewFile},
 };
 
 /// Name of files in memory in messages.

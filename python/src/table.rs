@@ -27,13 +27,14 @@ use sudare::ckks::{
 use sudare_apps::logreg::ScorePlan;
 use sudare_arith::mem::Mapping;
 use sudare_roles::{
-    files::{Access, NewFile},
+    clear::model::Model,
+    format::{
+        label::{Content, Meta, Origin},
+        opened::Opened,
+    },
     job::{Job, Plan},
-    label::{Content, Meta, Origin},
-    model::Model,
-    opened::Opened,
-    scoring,
-    server::Session,
+    os::files::{Access, NewFile},
+    server::{scoring, session::Session},
 };
 
 /// A table that is encrypted for one job.

@@ -24,14 +24,13 @@ use sudare_apps::{
 };
 use sudare_arith::prng::Seed;
 use sudare_roles::{
-    decrypted::TrainedModel,
-    encryption::PreparedTable,
+    clear::{decrypted::TrainedModel, model::Model},
     error::Error as Engine,
-    files,
+    format::label::Content,
     job::{Job, Plan},
-    label::Content,
-    model::Model,
-    training::{CheckpointFolder, TrainingServer},
+    os::files,
+    owner::encryption::PreparedTable,
+    server::training::{CheckpointFolder, TrainingServer},
 };
 
 /// A training on encrypted tables, by a server.

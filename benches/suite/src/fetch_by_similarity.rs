@@ -33,13 +33,13 @@ use sudare::{
 use sudare_apps::search::{Answer, Metric, Mode, Plan, Spec, Threshold};
 use sudare_roles::{
     error::{Error, Result},
-    files::{self, Access, NewFile},
-    opened::Opened,
+    format::opened::Opened,
+    os::files::{self, Access, NewFile},
+    owner::secret::{self, SecretFile},
     search::{
         self, Answered, Asked, Batch, Builder, Index, Payload, Records, SearchKind, Searched,
         Server, Session, Setup, Value, Writer,
     },
-    secret::{self, SecretFile},
 };
 
 /// Names of the sizes.

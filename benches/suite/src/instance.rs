@@ -7,7 +7,7 @@ use std::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    files,
+    os::files,
 };
 
 /// One size of a workload, and the location of its files.

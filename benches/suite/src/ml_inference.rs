@@ -21,7 +21,7 @@ use sudare::{
 use sudare_apps::nn::{self, NnError, Options, Plan};
 use sudare_roles::{
     error::{Error, Result},
-    files::{self, Access, NewFile},
+    os::files::{self, Access, NewFile},
 };
 
 /// Names of the sizes.

@@ -23,7 +23,8 @@ use sudare::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    machine, memory,
+    os::{machine, memory},
+    text::size,
 };
 
 /// A row of a publication's table: one bootstrapping.
@@ -136,9 +137,9 @@ pub(super) fn run(
             set.preset.name,
             ciphertexts,
             case.plan.required_keys().count(),
-            machine::bytes(case.key_bytes),
-            machine::bytes(case.matrix_bytes),
-            machine::bytes(case.needed_bytes),
+            size::bytes(case.key_bytes),
+            size::bytes(case.matrix_bytes),
+            size::bytes(case.needed_bytes),
         ));
         cases.push(case);
     }
@@ -447,8 +448,7 @@ fn text(lines: &[Bootstrapped]) -> String {
         })
         .collect();
     let bits = |bits: Option<f64>| bits.map_or_else(|| "?".into(), |bits| format!("{bits:.1}"));
-    let peak =
-        whole.peak_rss_bytes.map(|peak| format!(", at most {} in use", machine::bytes(peak)));
+    let peak = whole.peak_rss_bytes.map(|peak| format!(", at most {} in use", size::bytes(peak)));
     let printed = whole.published.map(|row| {
         format!(
             "{}: {} bits of precision; {} levels left; {:.1} s, {} thread(s)\n",
@@ -469,9 +469,9 @@ fn text(lines: &[Bootstrapped]) -> String {
         bits(whole.worst_precision_bits),
         whole.levels_left,
         printed.unwrap_or_default(),
-        machine::bytes(whole.key_bytes),
+        size::bytes(whole.key_bytes),
         whole.keygen_s,
-        machine::bytes(whole.matrix_bytes),
+        size::bytes(whole.matrix_bytes),
         whole.prepare_s,
         peak.unwrap_or_default(),
         profile_text(lines)
@@ -490,8 +490,8 @@ fn profile_text(lines: &[Bootstrapped]) -> String {
             work.transforms().to_string(),
             format!("{:.0}", work.streamed_products as f64 / 1e6),
             format!("{:.0}", work.cached_products as f64 / 1e6),
-            machine::bytes(work.key_bytes),
-            machine::bytes(work.matrix_bytes),
+            size::bytes(work.key_bytes),
+            size::bytes(work.matrix_bytes),
             format!("{predicted_ms:.1}"),
             format!("{:.1}", stage.line.median_ms),
             format!("{predicted_ratio:.2}"),

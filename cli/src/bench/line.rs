@@ -5,7 +5,7 @@ use crate::output;
 use serde::Serialize;
 use sudare::rlwe::Level;
 use sudare_arith::{Isa, par};
-use sudare_roles::machine;
+use sudare_roles::text::size;
 
 /// One benchmark line.
 #[derive(Serialize)]
@@ -66,7 +66,7 @@ pub fn text(lines: &[Line]) -> String {
                 format!("{:.4}", line.median_ms),
                 format!("{:.4}", line.min_ms),
                 line.precision_bits.map_or_else(|| "exact".into(), |bits| format!("{bits:.1}")),
-                machine::bytes(line.bytes),
+                size::bytes(line.bytes),
             ]
         })
         .collect();

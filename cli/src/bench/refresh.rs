@@ -19,8 +19,9 @@ use sudare::{
 use sudare_arith::prng::{Seed, Stream};
 use sudare_roles::{
     error::{Error, Result},
-    machine, memory,
-    security::least_security,
+    os::{machine, memory},
+    plan::security::least_security,
+    text::size,
 };
 
 /// Memory of one refresh, in ciphertexts at the highest level. Full bootstrapping takes a ciphertext apart
@@ -103,9 +104,9 @@ pub(super) fn run(
         case.slots(),
         options.ciphertexts(),
         case.plan.required_keys().count(),
-        machine::bytes(case.key_bytes),
-        machine::bytes(case.matrix_bytes),
-        machine::bytes(case.needed_bytes),
+        size::bytes(case.key_bytes),
+        size::bytes(case.matrix_bytes),
+        size::bytes(case.needed_bytes),
     ));
     let advice = "take fewer ciphertexts, a smaller set or a larger machine, or write --force to \
                   try nevertheless";
@@ -319,8 +320,7 @@ fn text(lines: &[Line]) -> String {
         ]
     };
     let rows: Vec<_> = lines.iter().map(row).collect();
-    let peak =
-        whole.peak_rss_bytes.map(|peak| format!(", at most {} in use", machine::bytes(peak)));
+    let peak = whole.peak_rss_bytes.map(|peak| format!(", at most {} in use", size::bytes(peak)));
     format!(
         "{}, {} slots{} modulo {}, {} ciphertext(s), {} thread(s), {}, {} runs\n{}all slots exact; {} \
          levels left, a budget of {:.0} bits; fails with probability 2^{:.1}\n{:.1} bits of security; \
@@ -341,9 +341,9 @@ fn text(lines: &[Line]) -> String {
         whole.budget_bits,
         whole.log2_failure,
         whole.security_bits,
-        machine::bytes(whole.key_bytes),
+        size::bytes(whole.key_bytes),
         whole.keygen_s,
-        machine::bytes(whole.matrix_bytes),
+        size::bytes(whole.matrix_bytes),
         whole.prepare_s,
         peak.unwrap_or_default(),
     )

@@ -11,7 +11,7 @@ use std::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    files,
+    os::files,
 };
 use ureq::{
     Agent, Body,

@@ -7,8 +7,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use std::io::{Read, Write};
 use sudare_roles::{
     error::{Error, Result},
-    files::NewFile,
-    outgoing::Outgoing,
+    os::files::NewFile,
+    owner::outgoing::Outgoing,
 };
 use ureq::{
     Body,

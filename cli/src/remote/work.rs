@@ -5,8 +5,8 @@ use serde::Serialize;
 use std::{path::Path, time::Duration};
 use sudare_roles::{
     error::{Error, Result},
-    files::NewFile,
-    outgoing::{Destination, Outgoing},
+    os::files::NewFile,
+    owner::outgoing::{Destination, Outgoing},
 };
 use sudare_server::{Assignment, Blob, Desk, Hold, Leaving, Offer, Report};
 use ureq::http::StatusCode;

@@ -16,7 +16,7 @@ use sudare::{
 };
 use sudare_apps::logreg::Transform;
 use sudare_arith::prng::Seed;
-use sudare_roles::note::{About, Note, Trained};
+use sudare_roles::clear::note::{About, Note, Trained};
 use tempfile::TempDir;
 
 /// A folder with keys and files of a small training and of statistics, made once.

@@ -6,7 +6,7 @@ use crate::common::{
 use serde_json::Value;
 use std::{fs, path::Path};
 use sudare_apps::logreg::{ClassWeights, Preparation, Prepared, TrainSpec, Transform};
-use sudare_roles::ledger::{Entries, Ledger};
+use sudare_roles::owner::ledger::{Entries, Ledger};
 use sudare_table::{Table, metrics};
 
 fn max_abs(values: impl IntoIterator<Item = f64>) -> f64 {

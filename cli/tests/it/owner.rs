@@ -14,7 +14,7 @@ use sudare::ckks::{
     serial::{self, Reader},
 };
 use sudare_apps::stats::ColumnScaling;
-use sudare_roles::note::{About, Note};
+use sudare_roles::clear::note::{About, Note};
 use tempfile::TempDir;
 
 /// A folder with keys, a table and a result of statistics, made once.

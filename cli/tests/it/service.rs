@@ -19,8 +19,8 @@ use sudare::{
     rlwe::{KeyGenerator, KeyRequest, Level},
 };
 use sudare_roles::{
+    format::label::{Content, Meta},
     job::Job,
-    label::{Content, Meta},
 };
 use tempfile::TempDir;
 

@@ -22,8 +22,8 @@ use sudare::{
     rlwe::{KeyGenerator, KeyRequest, Level},
 };
 use sudare_roles::{
+    format::label::{Content, Meta},
     job::Job,
-    label::{Content, Meta},
 };
 
 /// Bytes of memory that a small machine gives a server.

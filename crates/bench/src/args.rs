@@ -26,7 +26,7 @@ use sudare_cli::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    sets::Set,
+    plan::sets::Set,
 };
 
 /// Time operations, circuits and reproductions of published measurements, and check every result

@@ -20,7 +20,8 @@ use sudare_research_clt::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    machine,
+    os::machine,
+    text::size,
 };
 
 /// A line of output. Integers have neither levels nor precision.
@@ -185,7 +186,7 @@ fn text(lines: &[Line]) -> String {
                 format!("{:.2}", line.of_all.min_ms),
                 line.of_all.runs.to_string(),
                 format!("{:.1}", line.noise_bits),
-                line.peak_rss_bytes.map_or_else(|| "unknown".into(), machine::bytes),
+                line.peak_rss_bytes.map_or_else(|| "unknown".into(), size::bytes),
             ]
         })
         .collect();
@@ -196,7 +197,7 @@ fn text(lines: &[Line]) -> String {
             line.slots,
             line.of_all.threads,
             line.of_all.isa,
-            machine::bytes(line.of_all.bytes),
+            size::bytes(line.of_all.bytes),
             line.keygen_s
         )
     });

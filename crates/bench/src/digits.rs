@@ -18,7 +18,7 @@ use sudare_cli::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    security::least_security,
+    plan::security::least_security,
 };
 
 const OP: &str = "digit_removal";

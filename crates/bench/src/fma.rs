@@ -13,7 +13,7 @@ use sudare_cli::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    machine,
+    text::size,
 };
 
 // The sizes of the thesis's table.
@@ -133,7 +133,7 @@ fn text(lines: &[Fused]) -> String {
                 us(line.published_multiply_add_us),
                 us(line.published_fused_us),
                 us(line.published_fused_us.map(|us| us / found)),
-                machine::bytes(line.bytes),
+                size::bytes(line.bytes),
             ]
         })
         .collect();

@@ -21,8 +21,8 @@ use sudare_cli::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    memory,
-    sets::Set,
+    os::memory,
+    plan::sets::Set,
 };
 
 /// Options of a comparison. Empty lists select everything.

@@ -19,7 +19,8 @@ use sudare_cli::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    machine, memory,
+    os::memory,
+    text::size,
 };
 
 /// Options of a comparison. Empty lists select everything.
@@ -252,7 +253,7 @@ fn text(lines: &[Traced]) -> String {
                 milliseconds(traced.published.map(|entry| entry.normal_ms)),
                 milliseconds(avx512_ms),
                 avx512_ms.map_or_else(String::new, |ms| format!("{:.1}", ms / line.median_ms)),
-                machine::bytes(line.bytes),
+                size::bytes(line.bytes),
             ]
         })
         .collect();

@@ -10,7 +10,7 @@ pub use ledger::LedgerError;
 pub use pooled::PooledError;
 pub use receipt::ReceiptError;
 
-use crate::{machine, sealed::SealError};
+use crate::{sealed::SealError, text::size};
 use std::{
     io,
     path::{Path, PathBuf},
@@ -126,8 +126,8 @@ pub enum Error {
     /// The system has too little free memory.
     #[error(
         "{what} need {} of memory, but only {} are available: {advice}",
-        machine::bytes(*.needed),
-        machine::bytes(*.available)
+        size::bytes(*.needed),
+        size::bytes(*.available)
     )]
     Memory {
         /// The objects that need the memory, in the plural.

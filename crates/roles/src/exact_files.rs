@@ -5,9 +5,9 @@
 
 use crate::{
     error::{Error, Result},
-    files::{self, Access},
+    os::files::{self, Access},
+    owner::secret,
     sealed::{Passphrase, Sealed},
-    secret,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{

@@ -10,11 +10,13 @@ mod train;
 pub use groups::KeyColumn;
 
 use crate::{
-    decrypted::Decrypted,
+    clear::{
+        decrypted::Decrypted,
+        note::{About, Note},
+    },
     error::{Error, Result},
     key::Messages,
-    note::{About, Note},
-    price::Price,
+    plan::price::Price,
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, ops::Deref, path::PathBuf, str::FromStr};

@@ -9,10 +9,12 @@ pub mod transform;
 
 use crate::{
     error::{Error, PooledError, Result},
-    files,
+    format::{
+        label::{Meta, Pooled},
+        opened::Opened,
+    },
     job::Job,
-    label::{Meta, Pooled},
-    opened::Opened,
+    os::files,
 };
 use std::{
     io::Read,

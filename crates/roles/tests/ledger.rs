@@ -13,7 +13,7 @@ use std::{
 use sudare::rlwe::{KeyId, ParamsId};
 use sudare_roles::{
     error::{Error, LedgerError},
-    ledger::{Entries, Ledger, ReleaseId},
+    owner::ledger::{Entries, Ledger, ReleaseId},
 };
 
 const PARAMS: ParamsId = ParamsId(0x0123_4567_89ab_cdef);

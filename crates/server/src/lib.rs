@@ -71,7 +71,7 @@ use storage::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    receipt::SigningKey,
+    server::receipt::SigningKey,
 };
 use telemetry::Telemetry;
 use tls::Tls;

@@ -23,15 +23,15 @@ use sudare_apps::{
 };
 use sudare_arith::prng::Seed;
 use sudare_roles::{
-    checkpoint::Checkpoints,
-    encryption::{Encryption, Subject},
+    clear::model::Model,
     error::Result,
+    format::{
+        label::{Content, Meta, Origin},
+        opened::Opened,
+    },
     job::{Job, KeyColumn, Plan},
-    label::{Content, Meta, Origin},
-    model::Model,
-    opened::Opened,
-    scoring::AnyModel,
-    server::Session,
+    owner::encryption::{Encryption, Subject},
+    server::{checkpoint::Checkpoints, scoring::AnyModel, session::Session},
 };
 use sudare_table::Table;
 use tempfile::TempDir;

@@ -10,7 +10,7 @@ use std::{
     io::{self, BufWriter, Read, Write},
     path::Path,
 };
-use sudare_roles::{error::Error, outgoing, sealed::Passphrase};
+use sudare_roles::{error::Error, owner::outgoing, sealed::Passphrase};
 use wasm_bindgen::{JsError, JsValue, prelude::wasm_bindgen};
 
 /// Bytes to pass to the page at a time.

@@ -12,15 +12,19 @@ use sudare::{
 };
 use sudare_apps::logreg::TrainSpec;
 use sudare_roles::{
-    decrypted::Decrypted,
-    encryption::{Encryption, Subject},
+    clear::decrypted::Decrypted,
     error::{Error, Result},
+    format::{
+        label::{Content, Meta},
+        opened::Opened,
+    },
     job::{Job, Plan},
-    label::{Content, Meta},
-    opened::Opened,
+    owner::{
+        encryption::{Encryption, Subject},
+        secret::{self, SecretFile},
+    },
+    plan::security,
     sealed::Passphrase,
-    secret::{self, SecretFile},
-    security,
 };
 
 /// The name of parameters that are selected for a job.

@@ -9,9 +9,9 @@ use sudare_apps::{
     stats,
 };
 use sudare_roles::{
-    encryption::Subject,
     error::{Error, Result},
     job::{Job, KeyColumn},
+    owner::encryption::Subject,
 };
 use sudare_table::Table;
 

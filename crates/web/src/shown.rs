@@ -3,10 +3,12 @@
 use crate::table::{Csv, reading};
 use serde::Serialize;
 use sudare_roles::{
-    decrypted::Decrypted,
+    clear::{
+        decrypted::Decrypted,
+        model::{Model, NamedGroups, NamedHistograms, NamedStatistics},
+        report::{Figures, Report},
+    },
     error::{Error, Result},
-    model::{Model, NamedGroups, NamedHistograms, NamedStatistics},
-    report::{Figures, Report},
 };
 use sudare_table::Missing;
 

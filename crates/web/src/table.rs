@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::{collections::HashSet, path::Path};
-use sudare_roles::{error::Result, reading::Reading};
+use sudare_roles::{clear::reading::Reading, error::Result};
 use sudare_table::{Categorical, EncodingOptions, Frame, Missing, TextColumn};
 
 /// Maximum number of different values to count in a column.

@@ -9,11 +9,13 @@ use std::{
 use sudare::ckks::Ciphertext;
 use sudare_apps::logreg::{Prepared, reference};
 use sudare_roles::{
-    files::{Access, NewFile},
-    label::{Content, Meta},
+    format::label::{Content, Meta},
+    os::files::{Access, NewFile},
     sealed::Passphrase,
-    server::{Inputs, Session},
-    training::TrainingServer,
+    server::{
+        session::{Inputs, Session},
+        training::TrainingServer,
+    },
 };
 use sudare_table::{Missing, Table};
 use sudare_web::{

@@ -21,7 +21,7 @@ use sudare::{
 use sudare_apps::exact::{self, Engine, IntegerArray};
 use sudare_roles::{
     exact_files,
-    files::{Access, Watch},
+    os::files::{Access, Watch},
 };
 
 /// An array that is encrypted, or in a file.

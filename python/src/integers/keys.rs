@@ -26,7 +26,7 @@ use sudare::{
 };
 use sudare_roles::{
     exact_files::{self, Secret},
-    files::{Access, NewFile},
+    os::files::{Access, NewFile},
 };
 
 impl KeySet for IntegerParameters {

@@ -18,8 +18,8 @@ use sudare::rlwe::{
     serial::{self, Kind, Label, Reader, Scheme},
 };
 use sudare_roles::{
-    files::{self, Access, Watch},
-    opened,
+    format::opened,
+    os::files::{self, Access, Watch},
 };
 
 /// Parameters of a scheme, with the label of files of keys under them.

@@ -28,12 +28,11 @@ use sudare_apps::{
 };
 use sudare_arith::prng::Seed;
 use sudare_roles::{
-    encryption::Encryption,
+    clear::{features::Inputs, reading::Reading},
     error::Error as Engine,
-    features::Inputs,
+    format::label::{Content, Meta},
     job::{Job, Plan},
-    label::{Content, Meta},
-    reading::Reading,
+    owner::encryption::Encryption,
 };
 use sudare_table::{Categorical, EncodingOptions};
 

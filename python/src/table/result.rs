@@ -21,13 +21,17 @@ use sudare_apps::{
 };
 use sudare_arith::mem::Mapping;
 use sudare_roles::{
-    decrypted,
-    decryption::Share,
+    clear::{
+        decrypted,
+        model::{NamedGroups, NamedHistograms, NamedLeastSquares, NamedScores, NamedStatistics},
+    },
     error::Error as Engine,
-    files::Access,
-    label::{Content, Meta},
-    model::{NamedGroups, NamedHistograms, NamedLeastSquares, NamedScores, NamedStatistics},
-    opened::{self, Opened},
+    format::{
+        label::{Content, Meta},
+        opened::{self, Opened},
+    },
+    os::files::Access,
+    owner::decryption::Share,
 };
 
 /// The encrypted result of a computation on an encrypted table.

@@ -20,18 +20,22 @@ use sudare_apps::{
     stats::{GroupStatistics, Histogram, MAX_SHARED_BITS, Statistics, TTest},
 };
 use sudare_roles::{
-    decrypted::{Decrypted, TrainedModel},
-    decryption::Share,
-    error::{Error, Result},
-    files,
-    label::{Content, Meta},
-    machine,
-    model::{
-        Model, NamedGroups, NamedHistograms, NamedLeastSquares, NamedScores, NamedStatistics,
-        OfRows,
+    clear::{
+        decrypted::{Decrypted, TrainedModel},
+        model::{
+            Model, NamedGroups, NamedHistograms, NamedLeastSquares, NamedScores, NamedStatistics,
+            OfRows,
+        },
     },
-    opened::{self, Opened},
+    error::{Error, Result},
+    format::{
+        label::{Content, Meta},
+        opened::{self, Opened},
+    },
+    os::files,
+    owner::decryption::Share,
     pooled::{self, sums},
+    text::size,
 };
 
 /// Decrypt a result with the secret key
@@ -332,7 +336,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             files::write_text(path, &text, args.force)?;
             let written = Written { content, path: path.clone(), bytes: text.len() as u64 };
             output.write(&written, |written| {
-                let size = machine::bytes(written.bytes);
+                let size = size::bytes(written.bytes);
                 format!("{}: {}, {size}\n", written.path.display(), written.content)
             })
         }

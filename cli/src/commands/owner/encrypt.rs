@@ -14,18 +14,15 @@ use std::{
 use sudare::ckks::Params;
 use sudare_apps::stats::Edges;
 use sudare_roles::{
-    encryption::{self, Encryption, Written},
+    clear::{features::Inputs, model::Model, note::HeldOut},
     error::{Error, Result},
-    features::Inputs,
-    files::{self, Access, NewFile},
+    format::{label::Content, opened::Opened},
     job::{Job, KeyColumn},
     key::Key,
-    label::Content,
-    machine,
-    model::Model,
-    note::HeldOut,
-    opened::Opened,
+    os::files::{self, Access, NewFile},
+    owner::encryption::{self, Encryption, Written},
     pooled::transform::PooledTransform,
+    text::size,
 };
 use sudare_table::Table;
 
@@ -154,7 +151,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             report.rows,
             report.features,
             report.ciphertexts,
-            machine::bytes(report.bytes),
+            size::bytes(report.bytes),
             report.seconds
         )
     })

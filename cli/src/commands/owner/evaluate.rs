@@ -5,9 +5,8 @@ use crate::{
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use sudare_roles::{
+    clear::{model::Model, report},
     error::{Error, Result},
-    model::Model,
-    report,
 };
 use sudare_table::{Table, metrics::Quality};
 

@@ -3,8 +3,9 @@ use serde::Serialize;
 use std::path::PathBuf;
 use sudare_roles::{
     error::{Error, Result},
-    files::{self, Access, NewFile},
-    machine, secret,
+    os::files::{self, Access, NewFile},
+    owner::secret,
+    text::size,
 };
 
 /// Seal the file of a secret key with a passphrase, or unseal it
@@ -82,7 +83,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     output.write(&report, |report| {
         let state = if report.sealed { "sealed with a passphrase" } else { "in the clear" };
         let path = report.path.display();
-        let size = machine::bytes(report.bytes);
+        let size = size::bytes(report.bytes);
         format!("{path}: secret key {} {state}, {size}\n", report.key_id)
     })
 }

@@ -15,10 +15,10 @@ use sudare::{
 use sudare_apps::{logreg, stats};
 use sudare_roles::{
     error::{Error, Result},
+    format::label::{Content, Meta},
     job::{Extent, Job, Purpose},
-    label::{Content, Meta},
+    plan::sets::Set,
     pooled,
-    sets::Set,
 };
 
 /// Make the keys that one job needs: a secret, a public and an evaluation key file

@@ -9,11 +9,13 @@ use std::{path::PathBuf, sync::Arc, time::Instant};
 use sudare::ckks::{Decryptor, serial::Kind};
 use sudare_roles::{
     error::{Error, Result},
-    files::{self, Access, NewFile},
-    label::{Content, Meta},
-    machine,
-    opened::Opened,
+    format::{
+        label::{Content, Meta},
+        opened::Opened,
+    },
+    os::files::{self, Access, NewFile},
     pooled::{self, sums, transform::PooledTransform},
+    text::size,
 };
 
 /// Compute with the rows of several owners, who show them to no one
@@ -141,7 +143,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             "{}: {rows}{} owners, {}, {:.1} s\n",
             report.path.display(),
             report.owners,
-            machine::bytes(report.bytes),
+            size::bytes(report.bytes),
             report.seconds
         )
     })

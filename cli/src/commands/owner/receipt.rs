@@ -5,8 +5,8 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use sudare_roles::{
     error::{Error, Result},
-    files,
-    receipt::{Expected, Receipt, ServerKey, Statement},
+    os::files,
+    server::receipt::{Expected, Receipt, ServerKey, Statement},
 };
 
 /// Check the signed receipt of a result, without the service

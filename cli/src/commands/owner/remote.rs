@@ -10,10 +10,10 @@ use std::{
 };
 use sudare_roles::{
     error::{ReceiptError, Result},
-    files::{self, Access, NewFile},
-    machine,
-    outgoing::{Destination, Outgoing},
-    receipt::{Expected, Receipt, ServerKey},
+    os::files::{self, Access, NewFile},
+    owner::outgoing::{Destination, Outgoing},
+    server::receipt::{Expected, Receipt, ServerKey},
+    text::size,
 };
 
 /// Let a service compute (`sudare serve`): upload keys and tables, follow jobs, download results
@@ -384,7 +384,7 @@ fn compute(args: &Computation, kind: &str, extra: &Extra, output: Output) -> Res
         "job {}: about {:.1} s of computing, {} of memory",
         job.id,
         job.predicted.seconds,
-        machine::bytes(job.predicted.memory_bytes)
+        size::bytes(job.predicted.memory_bytes)
     ));
     let job = wait(&client, &job.id)?;
     let known = Expected {
@@ -481,7 +481,7 @@ fn fetch(wanted: &Download<'_>, files: NewFiles, output: Output) -> Result<()> {
         server_key: receipt.map(|receipt| receipt.statement().server_key.clone()),
         pinned: wanted.service.server_key.is_some(),
     };
-    output.write(&downloaded, |of| format!("{}: {}\n", of.path.display(), machine::bytes(of.bytes)))
+    output.write(&downloaded, |of| format!("{}: {}\n", of.path.display(), size::bytes(of.bytes)))
 }
 
 fn list_text(jobs: &[Job]) -> String {
@@ -509,7 +509,7 @@ fn usage_text(usage: &serde_json::Value) -> String {
         Some(limit) => format!("{} of {limit}", used.unwrap_or_default()),
         None => used.unwrap_or_default(),
     };
-    let bytes = |place| number(place).map(|bytes| machine::bytes(bytes as u64));
+    let bytes = |place| number(place).map(|bytes| size::bytes(bytes as u64));
     let seconds = |place| number(place).map(|seconds| format!("{seconds:.1} s"));
     let count = |place| number(place).map(|count| count.to_string());
     output::fields(&[
@@ -530,7 +530,7 @@ fn usage_text(usage: &serde_json::Value) -> String {
 fn objects_text(objects: &[serde_json::Value]) -> String {
     let rows = objects.iter().map(|object| {
         let bytes = object.get("bytes").and_then(serde_json::Value::as_u64);
-        let bytes = bytes.map_or_else(String::new, machine::bytes);
+        let bytes = bytes.map_or_else(String::new, size::bytes);
         vec![text(object.get("digest")), bytes, text(object.pointer("/about/job"))]
     });
     output::table(&["digest", "size", "job"], &rows.collect::<Vec<_>>())

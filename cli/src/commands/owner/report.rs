@@ -3,9 +3,9 @@ use crate::output::Output;
 use serde::Serialize;
 use std::path::PathBuf;
 use sudare_roles::{
+    clear::report::{self, Report},
     error::Result,
-    files,
-    report::{self, Report},
+    os::files,
 };
 
 /// Show a decrypted model and its quality on a table, as a page for a browser

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use sudare_apps::pool::Schema;
 use sudare_roles::{
     error::Result,
-    files::{Access, NewFile},
+    os::files::{Access, NewFile},
     pooled,
 };
 

@@ -14,13 +14,16 @@ use sudare::ckks::{Decryptor, serial::Kind};
 use sudare_apps::search::{Answer, Metric, Mode, Plan, Spec, Threshold};
 use sudare_roles::{
     error::{Error, Result},
-    files::{self, Access, NewFile},
-    machine,
-    opened::Opened,
+    format::opened::Opened,
+    os::{
+        files::{self, Access, NewFile},
+        machine,
+    },
     search::{
         self, Answered, Asked, Builder, Explained, FileRecords, Found, Index, Payload, SearchKind,
         Searched, Server, Session, Setup, Value, Writer,
     },
+    text::size,
 };
 
 mod text;
@@ -424,7 +427,7 @@ fn index(args: &IndexArgs, output: Output) -> Result<()> {
             report.deleted,
             report.encrypted.len(),
             report.blocks,
-            machine::bytes(report.bytes),
+            size::bytes(report.bytes),
             report.seconds
         )
     })
@@ -449,7 +452,7 @@ fn query(args: &QueryArgs, output: Output) -> Result<()> {
     let seconds = start.elapsed().as_secs_f64();
     let report = Written { bytes, seconds, path: args.output.clone() };
     output.write(&report, |report| {
-        let bytes = machine::bytes(report.bytes);
+        let bytes = size::bytes(report.bytes);
         format!("{}: a query, {bytes}, {:.1} s\n", report.path.display(), report.seconds)
     })
 }
@@ -523,7 +526,7 @@ fn search(args: &RunArgs, output: Output) -> Result<()> {
             report.path.display(),
             report.answer,
             report.rows,
-            machine::bytes(report.bytes),
+            size::bytes(report.bytes),
             report.seconds
         )
     })

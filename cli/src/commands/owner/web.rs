@@ -14,7 +14,7 @@ use std::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    files::{self, Access, NewFile},
+    os::files::{self, Access, NewFile},
 };
 use sudare_server::{PageFile, serve_page};
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use sudare_roles::{
     error::Result,
-    files::{Access, NewFile},
-    server::{Inputs, Session},
+    os::files::{Access, NewFile},
+    server::session::{Inputs, Session},
 };
 
 /// Files that a computation reads and writes.

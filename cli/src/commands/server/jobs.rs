@@ -6,7 +6,7 @@ use std::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    machine,
+    os::machine,
 };
 use sudare_server::{Collector, Program};
 

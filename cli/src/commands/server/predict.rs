@@ -6,13 +6,13 @@ use std::{
     time::Instant,
 };
 use sudare_roles::{
+    clear::model::{Model, NamedScores, OfRows},
     error::{Error, Result},
-    files,
+    format::label::Content,
     job::Plan,
-    label::Content,
-    machine,
-    model::{Model, NamedScores, OfRows},
-    scoring::AnyModel,
+    os::{files, machine},
+    server::scoring::AnyModel,
+    text::size,
 };
 
 /// Score rows by a model: in the clear, or encrypted rows on the server
@@ -160,7 +160,7 @@ fn encrypted(files: &ComputationFiles, model: &Path, output: Output) -> Result<(
             report.path.display(),
             report.rows,
             report.model,
-            machine::bytes(report.bytes),
+            size::bytes(report.bytes),
             report.seconds
         )
     })

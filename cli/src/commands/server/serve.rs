@@ -12,7 +12,7 @@ use std::{
 use sudare_arith::par;
 use sudare_roles::{
     error::{Error, Result},
-    receipt::SigningKey,
+    server::receipt::SigningKey,
 };
 use sudare_server::{
     Config, CpuLimits, DatabaseAddress, Endpoint, Limits, Origin, Owner, Records, SECONDS_A_DAY,

@@ -2,7 +2,7 @@ use super::inputs::ComputationFiles;
 use crate::{output::Output, progress::Progress};
 use serde::Serialize;
 use std::{path::PathBuf, time::Instant};
-use sudare_roles::{error::Result, label::Content, machine};
+use sudare_roles::{error::Result, format::label::Content, os::machine, text::size};
 
 /// Compute statistics of the columns of an encrypted table
 ///
@@ -50,7 +50,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             "{}: statistics of {} columns, {}, {:.1} s\n",
             report.path.display(),
             report.features,
-            machine::bytes(report.bytes),
+            size::bytes(report.bytes),
             report.seconds
         )
     })

@@ -13,10 +13,11 @@ use std::{
 use sudare_apps::logreg::TrainPlan;
 use sudare_roles::{
     error::{Error, Result},
+    format::label::Content,
     job::Plan,
-    label::Content,
-    machine,
-    training::{CheckpointFolder, TrainingServer, iterations_of},
+    os::machine,
+    server::training::{CheckpointFolder, TrainingServer, iterations_of},
+    text::size,
 };
 
 /// Train a logistic regression on an encrypted table, or on the tables of several owners
@@ -118,7 +119,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             report.path.display(),
             report.iterations,
             output::bootstraps(report.bootstraps),
-            machine::bytes(report.bytes),
+            size::bytes(report.bytes),
             report.seconds
         )
     })

@@ -7,8 +7,8 @@ use std::{path::PathBuf, sync::Arc};
 use sudare::{ckks::Params, rlwe::SecretKey};
 use sudare_roles::{
     error::{Error, Result},
-    opened::Opened,
-    secret::SecretFile,
+    format::opened::Opened,
+    owner::secret::SecretFile,
 };
 
 /// The public key that you mean.

@@ -17,8 +17,10 @@ use sudare::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    files::{self, Access, NewFile},
-    machine, opened, secret,
+    format::opened,
+    os::files::{self, Access, NewFile},
+    owner::secret,
+    text::size,
 };
 
 /// Directory of the files, and the passphrase of the secret key.
@@ -104,8 +106,8 @@ impl KeyFiles {
             params.log_n(),
             params.top(),
             request.count(),
-            machine::bytes(memory_bytes),
-            machine::bytes(evaluation_bytes),
+            size::bytes(memory_bytes),
+            size::bytes(evaluation_bytes),
             evaluation_path.display(),
         ));
         // A named descriptor asks for a seal, too.
@@ -168,9 +170,8 @@ fn digest(path: &Path) -> Result<String> {
 }
 
 fn text(report: &Report) -> String {
-    let file = |name: &str, bytes| {
-        format!("{} ({})", report.out.join(name).display(), machine::bytes(bytes))
-    };
+    let file =
+        |name: &str, bytes| format!("{} ({})", report.out.join(name).display(), size::bytes(bytes));
     let [secret, public, evaluation] = FILES;
     output::fields(&[
         ("only for you", file(secret, report.secret_key_bytes)),

@@ -6,7 +6,10 @@ use sudare::{
     ckks::{Decryptor, Params},
     rlwe::SecretKey,
 };
-use sudare_roles::{error::Result, ledger::Ledger, secret::SecretFile};
+use sudare_roles::{
+    error::Result,
+    owner::{ledger::Ledger, secret::SecretFile},
+};
 
 /// File of a secret key, and the source of its passphrase.
 #[derive(Debug, clap::Args)]

@@ -1,7 +1,7 @@
 //! Texts about secrets, sizes of primes and estimated security.
 
 use sudare::rlwe::{KeySecurity, SecretDistribution};
-pub use sudare_roles::security::{key_security, least_security};
+pub use sudare_roles::plan::security::{key_security, least_security};
 
 /// Describes the distribution of a secret.
 pub fn secret_name(secret: SecretDistribution) -> String {

@@ -26,11 +26,12 @@ use sudare_apps::{
     logreg::{self, ClassWeights, Penalty, Preparation, Prepared, TrainPlan, TrainSpec, reference},
 };
 use sudare_roles::{
-    encryption::PreparedTable,
     error::{Error, Result},
+    format::label::{Content, Meta},
     job::Job,
-    label::{Content, Meta},
-    machine,
+    os::machine,
+    owner::encryption::PreparedTable,
+    text::size,
 };
 use sudare_table::{Table, metrics::Quality};
 
@@ -138,7 +139,7 @@ fn train(args: &Args, output: Output) -> Result<()> {
         params.top(),
         params.rlwe().security_bits(),
         request.count(),
-        machine::bytes(evaluation_key_bytes),
+        size::bytes(evaluation_key_bytes),
         output::bootstraps(plan.bootstraps_within(iterations)),
     ));
 
@@ -329,6 +330,6 @@ fn text(report: &Report) -> String {
         ("encrypting", seconds(report.encrypt_s)),
         ("training", format!("{}, {} iterations", seconds(report.train_s), report.iterations)),
         ("decrypting", seconds(report.decrypt_s)),
-        ("peak memory", report.peak_rss_bytes.map_or_else(|| "unknown".into(), machine::bytes)),
+        ("peak memory", report.peak_rss_bytes.map_or_else(|| "unknown".into(), size::bytes)),
     ])
 }

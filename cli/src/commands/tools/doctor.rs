@@ -1,7 +1,7 @@
 use crate::output::{self, Output};
 use serde::Serialize;
 use sudare_arith::{Isa, Modulus, par, previous_prime};
-use sudare_roles::{error::Result, machine};
+use sudare_roles::{error::Result, os::machine, text::size};
 
 /// Show the features of the processor, the kernels in use, memory and versions
 #[derive(Debug, clap::Args)]
@@ -71,7 +71,7 @@ fn text(report: &Report) -> String {
         ("kernels", kernels.join(", ")),
         ("processors", report.cores.to_string()),
         ("threads", report.threads.to_string()),
-        ("memory", report.memory_bytes.map_or_else(unknown, machine::bytes)),
+        ("memory", report.memory_bytes.map_or_else(unknown, size::bytes)),
         ("huge pages", report.huge_pages.clone().unwrap_or_else(unknown)),
     ])
 }

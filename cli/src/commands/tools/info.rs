@@ -12,11 +12,15 @@ use sudare::rlwe::serial::Kind;
 use sudare_roles::{
     error::Result,
     exact_files,
-    files::{self, Access},
-    label::{Content, Meta, Origin},
-    ledger::Entries,
-    opened::{self, Opened},
-    secret::{self, SecretFile},
+    format::{
+        label::{Content, Meta, Origin},
+        opened::{self, Opened},
+    },
+    os::files::{self, Access},
+    owner::{
+        ledger::Entries,
+        secret::{self, SecretFile},
+    },
 };
 
 /// Explain a file of keys or ciphertexts, or a ledger of releases, without a secret

@@ -18,10 +18,10 @@ use sudare::{
 };
 use sudare_roles::{
     error::{Error, Result},
+    format::label::{Content, Meta},
     job::Job,
-    label::{Content, Meta},
-    machine,
-    sets::Set,
+    plan::sets::Set,
+    text::size,
 };
 
 /// List parameter sets, explain one, or estimate the security of a modulus
@@ -341,8 +341,8 @@ fn text(set: &Explained) -> String {
             "security",
             format!("{:.1} bits: {}{mark}", set.security_bits, security_of_keys(&set.keys)),
         ),
-        ("ciphertext", machine::bytes(set.ciphertext_bytes)),
-        ("switching key", format!("{} in memory", machine::bytes(set.switching_key_bytes))),
+        ("ciphertext", size::bytes(set.ciphertext_bytes)),
+        ("switching key", format!("{} in memory", size::bytes(set.switching_key_bytes))),
     ];
     if let Some(UpperSpec { base_bits, levels_bits }) = &set.raised {
         let levels = format!(
@@ -407,10 +407,10 @@ fn bootstrapping_rows(set: &Bootstrapping) -> Vec<(&'static str, String)> {
             format!(
                 "{} keys, {} in memory, {} in a file",
                 set.evaluation_keys,
-                machine::bytes(set.evaluation_key_memory_bytes),
-                machine::bytes(set.evaluation_key_bytes)
+                size::bytes(set.evaluation_key_memory_bytes),
+                size::bytes(set.evaluation_key_bytes)
             ),
         ),
-        ("its matrices", format!("{} in memory", machine::bytes(set.matrix_bytes))),
+        ("its matrices", format!("{} in memory", size::bytes(set.matrix_bytes))),
     ]
 }

@@ -1,9 +1,11 @@
 use super::{Noted, StatisticsJob, Takes};
 use crate::{
-    decrypted::Decrypted,
+    clear::{
+        decrypted::Decrypted,
+        note::{About, Note},
+    },
     error::Result,
     key::Messages,
-    note::{About, Note},
 };
 use sudare_apps::stats::{Edges, GroupJob, GroupPlan, GroupSums, Grouping};
 use sudare_table::Table;

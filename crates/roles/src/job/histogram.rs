@@ -1,9 +1,11 @@
 use super::{KeyColumn, Noted, StatisticsJob, Takes};
 use crate::{
-    decrypted::Decrypted,
+    clear::{
+        decrypted::Decrypted,
+        note::{About, Note},
+    },
     error::Result,
     key::Messages,
-    note::{About, Note},
 };
 use sudare::ckks::Params;
 use sudare_apps::stats::{BinCounts, Edges, HistogramJob, HistogramPlan};

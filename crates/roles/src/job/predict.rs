@@ -1,5 +1,5 @@
 use super::{Plan, TableJob, Takes, not_shared};
-use crate::{error::Result, price::GROUPS_AT_ONCE};
+use crate::{error::Result, plan::price::GROUPS_AT_ONCE};
 use std::fmt;
 use sudare::{circuits::ckks::cost::Work, ckks::Params};
 use sudare_apps::{

@@ -1,9 +1,11 @@
 use super::{KeyColumn, Noted, StatisticsJob};
 use crate::{
-    decrypted::Decrypted,
+    clear::{
+        decrypted::Decrypted,
+        note::{About, Note},
+    },
     error::Result,
     key::Messages,
-    note::{About, Note},
 };
 use sudare_apps::stats::{ColumnScaling, ColumnSums, Edges, Job, StatsPlan};
 use sudare_table::Table;

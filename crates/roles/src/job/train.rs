@@ -1,5 +1,5 @@
 use super::{TableJob, Takes};
-use crate::{error::Result, price::MOST_SHARE_BYTES};
+use crate::{error::Result, plan::price::MOST_SHARE_BYTES};
 use std::fmt;
 use sudare::{circuits::ckks::cost::Work, ckks::Params};
 use sudare_apps::{

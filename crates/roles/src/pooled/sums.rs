@@ -4,9 +4,11 @@
 use super::{of_owner, together};
 use crate::{
     error::{Error, Result},
+    format::{
+        label::{Content, Meta},
+        opened::Opened,
+    },
     job::Job,
-    label::{Content, Meta},
-    opened::Opened,
 };
 use std::{
     io::{Read, Write},

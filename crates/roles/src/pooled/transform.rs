@@ -3,11 +3,11 @@
 
 use super::of_owner;
 use crate::{
+    clear::note::Trained,
     error::{Error, Result},
-    files,
+    format::label::Pooled,
     job::Job,
-    label::Pooled,
-    note::Trained,
+    os::files,
 };
 use serde::{Deserialize, Serialize};
 use std::path::Path;

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     error::{Error, IndexError, Result},
-    files::{self, Access, NewFile},
-    opened::{self, Opened},
+    format::opened::{self, Opened},
+    os::files::{self, Access, NewFile},
 };
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};

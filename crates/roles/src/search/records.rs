@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    files::{self, Access},
+    os::files::{self, Access},
 };
 use std::{
     fs::File,

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    opened::Opened,
+    format::opened::Opened,
 };
 use serde::{Deserialize, Serialize};
 use std::{

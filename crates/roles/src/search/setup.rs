@@ -4,7 +4,7 @@
 use super::payload::Payload;
 use crate::{
     error::{Error, Result},
-    opened::Opened,
+    format::opened::Opened,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io::Read;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{error::Error, opened::Opened};
+use crate::{error::Error, format::opened::Opened};
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 use sudare::{
     ckks::{self, Decryptor, Params, serial},

@@ -3,8 +3,8 @@
 use super::setup::{Content, Session};
 use crate::{
     error::{Error, Result},
+    format::opened::Opened,
     key::{FileEncryptor, Key},
-    opened::Opened,
 };
 use serde::Serialize;
 use std::{

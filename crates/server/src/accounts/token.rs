@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::fmt;
 use sudare_roles::{
     error::{Error, Result},
-    hex,
+    text::hex,
 };
 use zeroize::Zeroizing;
 

@@ -1,7 +1,7 @@
 //! Signed URLs: each permits a worker to download one file, under one lease, until it expires.
 
 use crate::clock::Seconds;
-use sudare_roles::receipt::SigningKey;
+use sudare_roles::server::receipt::SigningKey;
 use zeroize::Zeroizing;
 
 /// Context of the signing key.

@@ -8,9 +8,9 @@ use crate::job::Kind;
 use serde::{Deserialize, Serialize};
 use std::{path::Path, time::Duration};
 use sudare_roles::{
-    checkpoint::StateFile,
     error::{Error, Result},
-    files::NewFile,
+    os::files::NewFile,
+    server::checkpoint::StateFile,
 };
 
 /// A worker's offer to compute a job.
@@ -207,7 +207,7 @@ pub trait Desk: Send + Sync + 'static {
 mod tests {
     use super::*;
     use crate::cluster::addresses::{Address, Addresses};
-    use sudare_roles::receipt::SigningKey;
+    use sudare_roles::server::receipt::SigningKey;
 
     /// Accepts what a server sends, and rejects names and paths that lead elsewhere.
     #[test]

@@ -20,7 +20,7 @@ use std::{
     io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
-use sudare_roles::{error::Error, outgoing::is_secret};
+use sudare_roles::{error::Error, owner::outgoing::is_secret};
 use tokio::sync::OwnedMutexGuard;
 
 /// Makes an object of an upload that has all its bytes, after a failure or a kill. Returns the completed

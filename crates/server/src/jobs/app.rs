@@ -32,7 +32,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use sudare_roles::{error::Result, receipt::SigningKey};
+use sudare_roles::{error::Result, server::receipt::SigningKey};
 use tokio::sync::watch;
 use tracing::Span;
 

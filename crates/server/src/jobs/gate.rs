@@ -14,7 +14,7 @@ use std::{
     thread::available_parallelism,
     time::{Duration, Instant},
 };
-use sudare_roles::machine;
+use sudare_roles::text::size;
 
 /// Bounds of a gate.
 #[derive(Debug, Clone, Copy)]
@@ -160,8 +160,8 @@ impl Gate {
         let Bounds { of_tenant, header_bytes: most, .. } = self.bounds;
         // Waiting would not help, so the request is refused for good.
         if header_bytes > most {
-            let found = machine::bytes(header_bytes);
-            let most = machine::bytes(most);
+            let found = size::bytes(header_bytes);
+            let most = size::bytes(most);
             let detail =
                 format!("reading the headers needs {found} of memory, but the limit is {most}");
             return Err(Problem::unusable("Memory", detail));
@@ -220,10 +220,10 @@ impl Turn<'_> {
         // Usual parameters have a lane of their own, so that large ones do not hold them up.
         let at = usize::from(bytes > small_bytes);
         let Some(&most) = table_bytes.get(at).filter(|most| bytes <= **most) else {
-            let most = machine::bytes(table_bytes.into_iter().max().unwrap_or(0));
+            let most = size::bytes(table_bytes.into_iter().max().unwrap_or(0));
             let detail = format!(
                 "planning this needs {} of memory, but the limit is {most}",
-                machine::bytes(bytes)
+                size::bytes(bytes)
             );
             return Err(Problem::unusable("Memory", detail));
         };

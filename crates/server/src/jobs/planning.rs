@@ -20,10 +20,9 @@ use sudare::ckks::serial::Kind;
 use sudare_arith::par;
 use sudare_roles::{
     error::{Error, Result as RolesResult},
+    format::opened::Opened,
     job::Plan,
-    opened::Opened,
-    server::Matched,
-    training::iterations_of,
+    server::{session::Matched, training::iterations_of},
 };
 
 /// Memory besides tables, in bytes: for the program, and for the steps of a plan.

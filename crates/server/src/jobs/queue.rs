@@ -28,8 +28,8 @@ use std::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    files,
-    receipt::Statement,
+    os::files,
+    server::receipt::Statement,
 };
 use tokio::{
     sync::watch,
@@ -716,8 +716,11 @@ mod tests {
         for id in ["a1", "a2", "a3"] {
             let states = Store::states_in(&app.store.make_job(id).unwrap());
             fs::create_dir_all(&states).unwrap();
-            fs::write(states.join(sudare_roles::checkpoint::StateFile::State(1).name()), b"state")
-                .unwrap();
+            fs::write(
+                states.join(sudare_roles::server::checkpoint::StateFile::State(1).name()),
+                b"state",
+            )
+            .unwrap();
             app.store.share_states(id).unwrap();
         }
         app.change("a1", None, &Change::Cancelled).unwrap();

@@ -19,12 +19,14 @@ use std::{
 use sudare_arith::par;
 use sudare_roles::{
     error::{Error, Result},
-    files::{self, Access, NewFile},
+    format::label::Content,
     job::Plan,
-    label::Content,
-    scoring::AnyModel,
-    server::{Inputs, Session},
-    training::{CheckpointFolder, TrainingServer, iterations_of},
+    os::files::{self, Access, NewFile},
+    server::{
+        scoring::AnyModel,
+        session::{Inputs, Session},
+        training::{CheckpointFolder, TrainingServer, iterations_of},
+    },
 };
 
 /// Interval between two progress reports, except for iterations.

@@ -23,9 +23,9 @@ use std::{
     time::Duration,
 };
 use sudare_roles::{
-    checkpoint::StateFile,
     error::{Error, Result},
-    files::{self, Access, NewFile},
+    os::files::{self, Access, NewFile},
+    server::checkpoint::StateFile,
 };
 use tokio::{
     sync::watch,

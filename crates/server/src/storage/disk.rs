@@ -11,7 +11,7 @@ use std::{
     io::{self, Read, Write},
     path::{Path, PathBuf},
 };
-use sudare_roles::machine;
+use sudare_roles::text::size;
 
 /// Default reserve: the smaller of these bytes and this part of the disk.
 const RESERVE_BYTES: u64 = 1 << 30;
@@ -80,8 +80,8 @@ impl Disk {
         let detail = format!(
             "the server has {} of its disk left and keeps {} free: remove objects that you no longer need, \
              or try again later",
-            machine::bytes(space.free),
-            machine::bytes(reserve)
+            size::bytes(space.free),
+            size::bytes(reserve)
         );
         Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, "StorageFull", detail))
     }

@@ -15,10 +15,12 @@ use std::{
 };
 use sudare::ckks::serial::Kind;
 use sudare_roles::{
+    clear::model::Model,
     error::Error,
-    label::{Content, Meta},
-    model::Model,
-    opened::Opened,
+    format::{
+        label::{Content, Meta},
+        opened::Opened,
+    },
 };
 
 /// Bytes that identify a file.

@@ -15,9 +15,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 use sudare_roles::{
-    checkpoint::StateFile,
     error::{Error, Result},
-    files::{self, Access, NewFile},
+    os::files::{self, Access, NewFile},
+    server::checkpoint::StateFile,
 };
 
 /// Objects in the store without a record, as of the last check.

@@ -17,7 +17,7 @@ use sudare_apps::{
     array::{self, Array, Layout, Range},
     note,
 };
-use sudare_roles::{decrypted::Decrypted, note::Note};
+use sudare_roles::clear::{decrypted::Decrypted, note::Note};
 
 pub const CIPHERTEXTS_DECRYPTED: Target = Target {
     name: "ciphertexts_decrypted",

@@ -19,7 +19,7 @@ use sudare::{
     },
     rlwe::Level,
 };
-use sudare_roles::label::Meta;
+use sudare_roles::format::label::Meta;
 
 const fn of_files(
     name: &'static str,

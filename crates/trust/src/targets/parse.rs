@@ -21,10 +21,9 @@ use sudare_apps::{
 };
 use sudare_arith::mem::Mapping;
 use sudare_roles::{
-    features::Inputs,
+    clear::{features::Inputs, model::Model},
+    format::label::{ArrayMeta, Content, Holds, Meta, PartMeta},
     job::Job,
-    label::{ArrayMeta, Content, Holds, Meta, PartMeta},
-    model::Model,
     pooled::transform::PooledTransform,
     sealed::Sealed,
     search::Npy,

@@ -14,7 +14,7 @@ use sudare_apps::search::{Answer, Metric, Mode, Plan, Spec, Threshold};
 use sudare_arith::prng::Seed;
 use sudare_roles::{
     error::Result,
-    opened::Opened,
+    format::opened::Opened,
     search::{Index, Payload, Session, Setup, key_label},
 };
 

@@ -11,7 +11,8 @@ use sudare_cli::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    machine,
+    os::machine,
+    text::size,
 };
 
 /// Encrypt blocks by AES-128 on encrypted data, over the integers: insecure, for research
@@ -141,7 +142,7 @@ fn text(report: &Report) -> String {
             ),
         ),
         ("decrypting", seconds(report.decrypt_s)),
-        ("keys", format!("{} in memory", machine::bytes(report.evaluation_key_bytes))),
-        ("peak memory", report.peak_rss_bytes.map_or_else(|| "unknown".into(), machine::bytes)),
+        ("keys", format!("{} in memory", size::bytes(report.evaluation_key_bytes))),
+        ("peak memory", report.peak_rss_bytes.map_or_else(|| "unknown".into(), size::bytes)),
     ])
 }

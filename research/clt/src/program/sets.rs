@@ -12,7 +12,8 @@ use sudare_cli::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    machine, memory,
+    os::memory,
+    text::size,
 };
 
 /// Warning of every command.
@@ -208,7 +209,7 @@ fn text(set: &Explained) -> String {
             ),
         ),
         ("AES-128", format!("bootstraps its state before rounds {}", rounds.join(", "))),
-        ("ciphertext", machine::bytes(set.ciphertext_bytes)),
-        ("keys", format!("{} in memory", machine::bytes(set.evaluation_key_bytes))),
+        ("ciphertext", size::bytes(set.ciphertext_bytes)),
+        ("keys", format!("{} in memory", size::bytes(set.evaluation_key_bytes))),
     ])
 }

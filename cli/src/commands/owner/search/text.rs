@@ -4,7 +4,7 @@ use super::{Answered, Found, Session, Value};
 use crate::output;
 use serde::Serialize;
 use serde_json::json;
-use sudare_roles::{machine, search::Explained};
+use sudare_roles::{search::Explained, text::size};
 
 /// Cost and leakage of a search.
 #[derive(Serialize)]
@@ -23,17 +23,17 @@ pub fn explained(plan: &Plan) -> String {
             "{} blocks of {} rows, {parts} ciphertexts each, {}, half by the secret key",
             e.blocks,
             e.block_rows,
-            machine::bytes(e.index_bytes)
+            size::bytes(e.index_bytes)
         ),
     };
     let mut fields = vec![
         ("job", plan.job.clone()),
         ("ring", format!("N = 2^{}, {} levels", e.log_n, e.levels)),
         ("security", format!("{:.0} bits", e.security_bits)),
-        ("keys", format!("{}, {} in memory", e.keys, machine::bytes(e.key_memory_bytes))),
+        ("keys", format!("{}, {} in memory", e.keys, size::bytes(e.key_memory_bytes))),
         ("index", index),
-        ("query", machine::bytes(e.query_bytes)),
-        ("answer", machine::bytes(e.answer_bytes)),
+        ("query", size::bytes(e.query_bytes)),
+        ("answer", size::bytes(e.answer_bytes)),
         ("operations", format!("{} products, {} automorphisms", e.products, e.automorphisms)),
         ("time", format!("about {:.1} s on one thread", e.seconds)),
         ("scores", format!("within {:.1e}", e.largest_error)),

@@ -18,8 +18,9 @@ use sudare_arith::par;
 use sudare_roles::{
     error::{Error, Result},
     exact_files::key_label,
-    machine,
-    security::least_security,
+    os::machine,
+    plan::security::least_security,
+    text::size,
 };
 use sudare_table::Table;
 
@@ -213,8 +214,8 @@ fn count(set: &BootstrapPreset, scheme: Scheme) -> Result<Report> {
         params.log_n(),
         setting.usable_levels(),
         request.count(),
-        machine::bytes(evaluation_key_bytes),
-        machine::bytes(matrices),
+        size::bytes(evaluation_key_bytes),
+        size::bytes(matrices),
     ));
 
     let ((secret, public, keys), keygen_s) = timed(|| make_keys(params.rlwe(), &request))?;
@@ -300,7 +301,7 @@ fn text(report: &Report) -> String {
         ("encrypting", seconds(report.encrypt_s)),
         ("counting", seconds(report.count_s)),
         ("decrypting", seconds(report.decrypt_s)),
-        ("peak memory", report.peak_rss_bytes.map_or_else(|| "unknown".into(), machine::bytes)),
+        ("peak memory", report.peak_rss_bytes.map_or_else(|| "unknown".into(), size::bytes)),
     ]);
     format!("{groups}\n{bins}\n{fields}")
 }

@@ -9,7 +9,7 @@ use sudare::rlwe::{
     self, KeyRequest, KeySecurity, Level, LevelKeys, SecretDistribution,
     serial::{Info, Kind},
 };
-use sudare_roles::{error::Result, machine};
+use sudare_roles::{error::Result, text::size};
 
 #[derive(Serialize)]
 pub(super) struct About {
@@ -90,7 +90,7 @@ impl About {
         let mut all = vec![
             ("kind", format!("{}{sealed}, format version {}", self.kind, self.format_version)),
             ("content", format!("{} ({})", self.content, self.count)),
-            ("size", machine::bytes(self.bytes)),
+            ("size", size::bytes(self.bytes)),
             ("parameters", params),
             ("security", format!("{:.1} bits, {} secret{mark}", self.security_bits, self.secret)),
             ("key", self.key_id.clone()),
@@ -152,7 +152,7 @@ impl Evaluation {
             ("level keys", self.fitted_keys.to_string()),
             ("raising", self.raising.as_ref().map_or_else(none, raising)),
             ("security", security_of_keys(&self.keys)),
-            ("memory", machine::bytes(self.memory_bytes)),
+            ("memory", size::bytes(self.memory_bytes)),
         ]
     }
 }

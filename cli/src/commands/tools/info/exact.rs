@@ -5,7 +5,7 @@ use crate::output::Output;
 use serde::Serialize;
 use sudare::exact::IntegerEncoder;
 use sudare_apps::exact::{Scheme, Setting, matrix_bytes};
-use sudare_roles::{error::Result, exact_files::Facts, machine};
+use sudare_roles::{error::Result, exact_files::Facts, text::size};
 
 #[derive(Serialize)]
 struct Report {
@@ -86,7 +86,7 @@ fn text(report: &Report) -> String {
         rows.push(("level", format!("{level}, errors below 2^{noise:.1}")));
     }
     if let Some(way) = &report.bootstrapping {
-        let matrices = machine::bytes(way.matrix_bytes);
+        let matrices = size::bytes(way.matrix_bytes);
         let text = format!(
             "{} levels left, fails with 2^{:.1} a ciphertext, matrices of {matrices}",
             way.levels_left, way.log2_failure

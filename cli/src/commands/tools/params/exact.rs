@@ -11,7 +11,7 @@ use sudare::{
     exact::{self, IntegerEncoder, Params, Preset},
     rlwe::{self, KeySecurity, Rates},
 };
-use sudare_roles::{error::Result, machine};
+use sudare_roles::{error::Result, text::size};
 
 /// Source of the sets.
 const SOURCE: &str = "own";
@@ -241,8 +241,8 @@ pub fn text(set: &Explained) -> String {
             "security",
             format!("{:.1} bits: {}{mark}", set.security_bits, security_of_keys(&set.keys)),
         ),
-        ("ciphertext", machine::bytes(set.ciphertext_bytes)),
-        ("switching key", format!("{} in memory", machine::bytes(set.switching_key_bytes))),
+        ("ciphertext", size::bytes(set.ciphertext_bytes)),
+        ("switching key", format!("{} in memory", size::bytes(set.switching_key_bytes))),
     ];
     if let Some(facts) = &set.bootstrapping {
         fields.extend([
@@ -276,9 +276,9 @@ pub fn text(set: &Explained) -> String {
             ),
             (
                 "bootstrapping keys",
-                format!("{}, {} in memory", facts.keys, machine::bytes(facts.key_bytes)),
+                format!("{}, {} in memory", facts.keys, size::bytes(facts.key_bytes)),
             ),
-            ("bootstrapping matrices", machine::bytes(facts.matrix_bytes)),
+            ("bootstrapping matrices", size::bytes(facts.matrix_bytes)),
         ]);
     }
     output::fields(&fields)

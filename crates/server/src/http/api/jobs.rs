@@ -39,8 +39,7 @@ use std::{fs::File, io::Read, path::PathBuf, time::Duration};
 use sudare::ckks::serial::Kind;
 use sudare_roles::{
     error::{Error, Result as RolesResult},
-    label::Content,
-    opened::Opened,
+    format::{label::Content, opened::Opened},
 };
 use tokio::{sync::watch, time::timeout};
 

@@ -32,9 +32,9 @@ use axum::{
 use serde_json::json;
 use std::{collections::HashMap, io::Write, path::PathBuf, time::Duration};
 use sudare_roles::{
-    checkpoint::{StateFile, remove_other_states},
     error::{Error, Result as RolesResult},
-    files::{self, Access, NewFile},
+    os::files::{self, Access, NewFile},
+    server::checkpoint::{StateFile, remove_other_states},
 };
 use tokio::time::{Instant, sleep_until};
 

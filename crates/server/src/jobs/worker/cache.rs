@@ -7,7 +7,7 @@ use crate::{
 use std::{fs, path::PathBuf};
 use sudare_roles::{
     error::{Error, Result},
-    files::{Access, NewFile},
+    os::files::{Access, NewFile},
 };
 
 /// A directory of downloaded files.

@@ -25,7 +25,7 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{collections::BTreeSet, fs};
-use sudare_roles::{job::Job, label::Meta};
+use sudare_roles::{format::label::Meta, job::Job};
 use tempfile::TempDir;
 
 const TENANT: &str = "clinic";

@@ -31,18 +31,6 @@ pub fn huge_pages() -> Option<String> {
     Some(rest.split_once(']')?.0.to_owned())
 }
 
-/// Formats a number of bytes for people.
-pub fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = count as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{count} bytes") } else { format!("{value:.1} {}", UNITS[unit]) }
-}
-
 fn kib_field(text: &str, name: &str) -> Option<u64> {
     // `/proc` writes kB for units of 1024 bytes.
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -52,14 +40,6 @@ fn kib_field(text: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn sizes_are_rounded_to_a_digit() {
-        assert_eq!(bytes(1023), "1023 bytes");
-        assert_eq!(bytes(1536), "1.5 KiB");
-        assert_eq!(bytes(3 << 30), "3.0 GiB");
-    }
 
     #[test]
     fn reads_kibibytes() {

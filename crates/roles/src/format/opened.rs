@@ -3,9 +3,11 @@
 
 use crate::{
     error::{Error, Result},
-    files::{self, Access, Watch},
-    label::{Content, Meta, Origin},
-    memory,
+    format::label::{Content, Meta, Origin},
+    os::{
+        files::{self, Access, Watch},
+        memory,
+    },
 };
 use std::{
     fs::File,
@@ -50,7 +52,7 @@ impl Opened<Cursor<Mapping>> {
 
 impl Opened {
     /// Opens a file that must hold `kind`. Open secret keys with
-    /// [`SecretFile`](crate::secret::SecretFile).
+    /// [`SecretFile`](crate::owner::secret::SecretFile).
     ///
     /// # Errors
     /// The errors of [`Opened::any`].

@@ -11,7 +11,8 @@
 
 use crate::{
     error::{Error, ReceiptError, Result},
-    files, hex,
+    os::files,
+    text::hex,
 };
 use core::{fmt, str::FromStr};
 use data_encoding::HEXLOWER;

@@ -5,11 +5,10 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
+    clear::model::Model,
     error::{Error, Result},
-    files::{self, Access},
-    label::Content,
-    model::Model,
-    opened::Opened,
+    format::{label::Content, opened::Opened},
+    os::files::{self, Access},
     sealed,
 };
 use std::{

@@ -2,14 +2,15 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
+    clear::{model::Model, note::prepared_digest},
     error::{Error, Result},
-    files::{self, Access},
+    format::{
+        label::{Content, Meta, ScoredBy},
+        opened::Opened,
+    },
     job::Job,
-    label::{Content, Meta, ScoredBy},
-    model::Model,
-    note::prepared_digest,
-    opened::Opened,
-    server::Session,
+    os::files::{self, Access},
+    server::session::Session,
 };
 use std::{
     io::{Read, Seek},

@@ -3,8 +3,8 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
+    clear::fingerprint::Fingerprints,
     error::{Error, Result},
-    fingerprint::Fingerprints,
 };
 use serde::{Deserialize, Serialize};
 use sudare::ckks::{Ciphertext, Decryptor, Encryptor, Params};
@@ -233,7 +233,7 @@ impl Note {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fingerprint::Fingerprint;
+    use crate::clear::fingerprint::Fingerprint;
 
     #[test]
     fn what_is_held_out_is_the_same_each_time() {

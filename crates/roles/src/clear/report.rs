@@ -8,7 +8,7 @@ mod svg;
 pub use figures::Figures;
 pub use page::{STYLE, fields};
 
-use crate::{error::Result, model::Model};
+use crate::{clear::model::Model, error::Result};
 use serde::Serialize;
 use sudare_apps::logreg::{Batches, Prepared, TrainSpec, Transform, reference};
 use sudare_arith::{par, real};

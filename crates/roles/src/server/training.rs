@@ -1,13 +1,15 @@
 //! A training in progress on a server, which can stop and resume.
 
 use crate::{
-    checkpoint::Checkpoints,
     error::{Error, Result},
+    format::label::Meta,
     job::Plan,
-    label::Meta,
-    machine,
-    price::MOST_SHARE_BYTES,
-    server::{Session, Share},
+    os::machine,
+    plan::price::MOST_SHARE_BYTES,
+    server::{
+        checkpoint::Checkpoints,
+        session::{Session, Share},
+    },
 };
 use std::{
     io::{Read, Seek},

@@ -1,8 +1,8 @@
 use super::*;
 use crate::{
     exact_files,
+    format::label::Meta,
     job::Job,
-    label::Meta,
     sealed::{Passphrase, seal},
 };
 use std::{fs, sync::Arc};

@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, Result},
-    machine::available_bytes,
+    os::machine::available_bytes,
 };
 
 /// Refuses to allocate `needed` bytes for `what` if the system has less memory available, where

@@ -5,10 +5,12 @@
 
 use crate::{
     error::{Error, Result},
-    files::{self, Access, NewFile},
-    label::{Content, Meta, Origin},
-    opened::Opened,
-    server::Session,
+    format::{
+        label::{Content, Meta, Origin},
+        opened::Opened,
+    },
+    os::files::{self, Access, NewFile},
+    server::session::Session,
 };
 use std::{
     ffi::OsStr,

@@ -5,7 +5,7 @@ use super::{
     page::{document, figure, short},
     svg::{Axis, Chart, Mark, Series, escape},
 };
-use crate::model::{NamedGroups, NamedHistograms, NamedStatistics};
+use crate::clear::model::{NamedGroups, NamedHistograms, NamedStatistics};
 use sudare_apps::stats::Histogram;
 
 /// Maximum number of columns on a page.

@@ -2,12 +2,14 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
+    clear::{
+        features::{Inputs, check_classes, not_a_model, text_of},
+        fingerprint::{Fingerprints, other_columns},
+        note::HeldOut,
+        reading,
+    },
     error::{Error, Result},
-    escape,
-    features::{Inputs, check_classes, not_a_model, text_of},
-    fingerprint::{Fingerprints, other_columns},
-    note::HeldOut,
-    reading,
+    text::escape,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;

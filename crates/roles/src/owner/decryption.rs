@@ -2,14 +2,18 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
-    decrypted::{Decrypted, TrainedModel},
+    clear::{
+        decrypted::{Decrypted, TrainedModel},
+        model::Model,
+        note::{About, Note, Trained, prepared_digest},
+    },
     error::{Error, Result},
+    format::{
+        label::{Content, Meta, ScoredBy},
+        opened::{Opened, SplitCiphertexts},
+    },
     job::Plan,
-    label::{Content, Meta, ScoredBy},
-    ledger::{Draft, Ledger},
-    model::Model,
-    note::{About, Note, Trained, prepared_digest},
-    opened::{Opened, SplitCiphertexts},
+    owner::ledger::{Draft, Ledger},
 };
 use std::{io::Read, path::PathBuf};
 use sudare::ckks::{Ciphertext, Decryptor, Encoder, Params, serial};

@@ -2,9 +2,9 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
+    clear::reading::Reading,
     error::{Error, Result},
-    files::{self, Access},
-    reading::Reading,
+    os::files::{self, Access},
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::HashSet, io::Read, path::Path};

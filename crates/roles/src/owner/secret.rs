@@ -3,8 +3,8 @@
 
 use crate::{
     error::{Error, Result},
-    files::{self, Access},
-    opened::Opened,
+    format::opened::Opened,
+    os::files::{self, Access},
     sealed::{self, Costs, Passphrase, Sealed},
 };
 use std::{

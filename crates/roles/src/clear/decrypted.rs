@@ -2,11 +2,13 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
+    clear::{
+        fingerprint::{Fingerprints, other_columns},
+        model::{Model, ModelKind},
+        note::Trained,
+        reading::arranged,
+    },
     error::{Error, Result},
-    fingerprint::{Fingerprints, other_columns},
-    model::{Model, ModelKind},
-    note::Trained,
-    reading::arranged,
 };
 use sudare_apps::{
     logreg::{Prepared, Scores, TrainPlan, Transform},

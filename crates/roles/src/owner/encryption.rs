@@ -1,16 +1,18 @@
 //! Encrypts a table for the job that the keys were made for: the first step of a table's owner.
 
 use crate::{
+    clear::{
+        features::Inputs,
+        fingerprint::{Fingerprint, Fingerprints},
+        model::Model,
+        note::{About, HeldOut, Note, Trained, prepared_digest},
+        reading::arranged,
+    },
     error::{Error, Result},
-    features::Inputs,
-    fingerprint::{Fingerprint, Fingerprints},
+    format::label::{Content, Meta, Pooled},
     job::{Job, KeyColumn, Plan, incomplete},
     key::{FileEncryptor, Key, Messages},
-    label::{Content, Meta, Pooled},
-    model::Model,
-    note::{About, HeldOut, Note, Trained, prepared_digest},
     pooled::transform::PooledTransform,
-    reading::arranged,
 };
 use core::iter::repeat_n;
 use std::{io::Write, path::Path, sync::Arc};

@@ -4,7 +4,7 @@
 
 use crate::{
     error::{Error, LedgerError, Result},
-    files::{self, Access, NewFile},
+    os::files::{self, Access, NewFile},
 };
 use std::{
     fs::{self, File, OpenOptions},
