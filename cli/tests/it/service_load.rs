@@ -33,7 +33,7 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// What the server may take, whatever is sent to it: under load it has hundreds of threads that wait for
 /// records.
-const MOST_SERVER_MEMORY: u64 = 512 * MIB;
+const MAX_SERVER_MEMORY: u64 = 512 * MIB;
 
 /// A figure of a process in bytes, as `VmRSS`.
 fn memory(process: u32, figure: &str) -> Option<u64> {
@@ -45,7 +45,7 @@ fn memory(process: u32, figure: &str) -> Option<u64> {
 fn expect_small(service: &Service) {
     let most = memory(service.process.id(), "VmHWM").unwrap();
     println!("the server takes {} MiB", most / MIB);
-    assert!(most < MOST_SERVER_MEMORY, "{most}");
+    assert!(most < MAX_SERVER_MEMORY, "{most}");
 }
 
 /// The value below which a share of all is.

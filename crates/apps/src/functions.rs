@@ -180,11 +180,11 @@ pub fn inverse(interval: Range<f64>, fit: Fit) -> Result<Function> {
         Ok(Function { product: Some(form), ..Function::smooth("inverse", f64::recip, polynomial) })
     };
     let max_error = match fit {
-        Fit::Degree(degree) => return function(depth_of(degree).max(ProductForm::FEWEST)),
+        Fit::Degree(degree) => return function(depth_of(degree).max(ProductForm::MIN_FACTORS)),
         Fit::PrecisionBits(bits) => tolerance(bits)?,
     };
     let mut reached = f64::INFINITY;
-    for factors in ProductForm::FEWEST..=ProductForm::MOST {
+    for factors in ProductForm::MIN_FACTORS..=ProductForm::MAX_FACTORS {
         let found = function(factors)?;
         reached = found.max_error;
         if reached <= max_error {

@@ -8,7 +8,7 @@ use sudare_arith::real;
 pub(crate) const DECODING_ERROR: f64 = 16.0 * f64::EPSILON;
 
 /// Maximum number of bits to try. With more, the error of decoding exceeds the error of encryption.
-const MOST_BITS: f64 = 92.0;
+const MAX_BITS: f64 = 92.0;
 
 /// Finds parameters with the precision that sharing results to `bits` bits requires.
 ///
@@ -32,7 +32,7 @@ pub(crate) fn precise_params<E: From<sudare::Error>>(
             return Ok(params);
         }
         // The second condition covers parameters without a bound.
-        if log2 > MOST_BITS || !found.is_finite() {
+        if log2 > MAX_BITS || !found.is_finite() {
             return Err(sudare::Error::TooLittlePrecision { bits, found, needed }.into());
         }
         // Proposed primes may be slightly smaller than requested, so half a bit is added.

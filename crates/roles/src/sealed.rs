@@ -113,18 +113,18 @@ impl Costs {
         false => Self { memory_kib: 128 << 10, passes: 4, lanes: 1 },
     };
     /// The minimum outside of tests.
-    const LEAST_MEMORY_KIB: u32 = if cfg!(test) { 8 } else { 8 << 10 };
-    const MOST_MEMORY_KIB: u32 = 1 << 20;
+    const MIN_MEMORY_KIB: u32 = if cfg!(test) { 8 } else { 8 << 10 };
+    const MAX_MEMORY_KIB: u32 = 1 << 20;
     /// Maximum of memory times passes, a few seconds of work.
-    const MOST_WORK_KIB: u64 = 4 << 20;
+    const MAX_WORK_KIB: u64 = 4 << 20;
 
     /// Refuses costs that only a hostile file asks for, before memory is allocated.
     fn check(self) -> Result<()> {
         let Self { memory_kib, passes, lanes } = self;
-        let memory = Self::LEAST_MEMORY_KIB..=Self::MOST_MEMORY_KIB;
+        let memory = Self::MIN_MEMORY_KIB..=Self::MAX_MEMORY_KIB;
         let work = u64::from(memory_kib).saturating_mul(passes.into());
         let usual = memory.contains(&memory_kib) && passes > 0 && lanes == 1;
-        if usual && work <= Self::MOST_WORK_KIB {
+        if usual && work <= Self::MAX_WORK_KIB {
             return Ok(());
         }
         Err(SealError::SealCosts { memory_kib, passes, lanes })

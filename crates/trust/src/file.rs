@@ -14,7 +14,7 @@ use sudare::{
 const MAGIC: &[u8; 8] = b"\x89sudare\n";
 const PREAMBLE_BYTES: usize = 64;
 /// Maximum bytes by which a section is extended, whatever its header claims.
-const MOST_ADDED: usize = 1 << 12;
+const MAX_ADDED: usize = 1 << 12;
 
 /// The specification of a scheme in the form that files store.
 pub trait Written: Clone + Debug + PartialEq + Serialize + DeserializeOwned {
@@ -110,7 +110,7 @@ impl<S: Written> Parts<S> {
         let mut sections = Vec::with_capacity(table.len());
         for (_, size) in &table {
             let there = bytes.get(at..).unwrap_or_default();
-            let size = usize::try_from(*size).unwrap_or(usize::MAX).min(there.len() + MOST_ADDED);
+            let size = usize::try_from(*size).unwrap_or(usize::MAX).min(there.len() + MAX_ADDED);
             let mut section = there[..size.min(there.len())].to_vec();
             section.resize(size, 0);
             sections.push(section);
@@ -255,7 +255,7 @@ impl Written for ExactSpec {
 /// Cached results by the bytes of their inputs.
 type Known<T> = RefCell<HashMap<Vec<u8>, T>>;
 /// Maximum number of cached results.
-const MOST_KNOWN: usize = 1 << 12;
+const MAX_KNOWN: usize = 1 << 12;
 
 /// Caches a slow function of an input. Most inputs of a campaign share their parameters with
 /// others.
@@ -271,7 +271,7 @@ fn once<T: Copy>(
     let made = make();
     known.with_borrow_mut(|known| {
         // Cleared as a whole: a result that is made anew is the same.
-        if known.len() >= MOST_KNOWN {
+        if known.len() >= MAX_KNOWN {
             known.clear();
         }
         known.insert(key, made);

@@ -6,7 +6,7 @@ use sudare_roles::{clear::reading::Reading, error::Result};
 use sudare_table::{Categorical, EncodingOptions, Frame, Missing, TextColumn};
 
 /// Maximum number of different values to count in a column.
-const MOST_COUNTED: usize = 1000;
+const MAX_COUNTED: usize = 1000;
 
 /// The text of a CSV file.
 pub struct Csv {
@@ -125,8 +125,8 @@ fn column(frame: &Frame, index: usize, name: String) -> Column {
     if let Some(text) = frame.text(index) {
         let missing = text.codes().iter().filter(|&&code| code == TextColumn::MISSING).count();
         let values = text.values().len();
-        let more = values > MOST_COUNTED;
-        return Column { name, text: true, missing, values: values.min(MOST_COUNTED), more };
+        let more = values > MAX_COUNTED;
+        return Column { name, text: true, missing, values: values.min(MAX_COUNTED), more };
     }
     let width = frame.columns().len();
     let numbers = frame.numbers().iter().skip(index).step_by(width);
@@ -136,7 +136,7 @@ fn column(frame: &Frame, index: usize, name: String) -> Column {
     for number in numbers {
         if number.is_nan() {
             missing = missing.saturating_add(1);
-        } else if values.len() < MOST_COUNTED {
+        } else if values.len() < MAX_COUNTED {
             values.insert(number.to_bits());
         } else {
             // The set is full. A column of measurements may have another value in every row.
@@ -165,9 +165,9 @@ mod tests {
             found,
             [("ward", true, 1, 2, false), ("age", false, 1, 1, false), ("y", false, 0, 2, false)]
         );
-        let many: String = (0..=MOST_COUNTED).map(|i| format!("{i}\n")).collect();
+        let many: String = (0..=MAX_COUNTED).map(|i| format!("{i}\n")).collect();
         let column = &csv(&format!("x\n{many}")).contents().unwrap().columns[0];
-        assert!(column.more && column.values == MOST_COUNTED);
+        assert!(column.more && column.values == MAX_COUNTED);
         assert_eq!(csv("a,b\n1\n").contents().unwrap_err().kind(), "Ragged");
     }
 

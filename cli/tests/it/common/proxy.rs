@@ -28,7 +28,7 @@ pub struct Counts {
 }
 
 /// Longest request that is sent twice.
-const MOST_REPEATED_BYTES: usize = 16 << 20;
+const MAX_REPEATED_BYTES: usize = 16 << 20;
 
 impl Proxy {
     /// One that passes on to `server`.
@@ -98,7 +98,7 @@ fn twice(mut client: TcpStream, first: TcpStream, second: TcpStream) -> io::Resu
     let mut buffer = [0; 1 << 16];
     while !is_whole(&request) {
         let read = client.read(&mut buffer)?;
-        if read == 0 || request.len() > MOST_REPEATED_BYTES {
+        if read == 0 || request.len() > MAX_REPEATED_BYTES {
             return Ok(());
         }
         request.extend_from_slice(&buffer[..read]);

@@ -675,11 +675,11 @@ impl PlanOptions {
             ));
         }
         if let Some(bits) = self.share_bits
-            && !(1..=Release::MOST_BITS).contains(&bits)
+            && !(1..=Release::MAX_BITS).contains(&bits)
         {
             return argument(format!(
                 "results to be shared to {bits} bits after the point: 1 to {} are possible",
-                Release::MOST_BITS
+                Release::MAX_BITS
             ));
         }
         for &(low, high) in self.ranges.iter().flatten() {

@@ -19,8 +19,8 @@ pub(super) struct ProductForm {
 }
 
 impl ProductForm {
-    pub(super) const FEWEST: u32 = 2;
-    pub(super) const MOST: u32 = 8;
+    pub(super) const MIN_FACTORS: u32 = 2;
+    pub(super) const MAX_FACTORS: u32 = 8;
 
     pub(super) fn new(interval: &Range<f64>, factors: u32) -> Result<Self> {
         let start = interval.start;
@@ -31,7 +31,7 @@ impl ProductForm {
         if !(start > 0.0 && start < end && end.is_finite()) {
             return invalid("an interval of positive finite numbers is needed");
         }
-        if !(Self::FEWEST..=Self::MOST).contains(&factors) {
+        if !(Self::MIN_FACTORS..=Self::MAX_FACTORS).contains(&factors) {
             return invalid("the degree must be at most 255");
         }
         let radius = end / 2.0 - start / 2.0;

@@ -4,7 +4,7 @@ use super::spec::TrainSpec;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of iterations of a plan.
-pub(super) const MOST_ITERATIONS: u32 = 1000;
+pub(super) const MAX_ITERATIONS: u32 = 1000;
 
 /// The public facts of a training: the shape of the table, and the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

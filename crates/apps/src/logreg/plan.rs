@@ -9,7 +9,7 @@ use self::{
 };
 use super::{
     budget::Scales,
-    job::{Job, MOST_ITERATIONS},
+    job::{Job, MAX_ITERATIONS},
     layout::{Layout, Order},
     planned::not_as_planned,
     score::{Leaves, ScorePlan},
@@ -126,13 +126,13 @@ impl TrainPlan {
             found: job.spec.iterations,
             needed: u64::from(full) * u64::from(fewest),
             log_n,
-            fit: fit.min(MOST_ITERATIONS),
+            fit: fit.min(MAX_ITERATIONS),
         };
-        if job.spec.iterations > MOST_ITERATIONS {
-            let fit = Job { spec: TrainSpec { iterations: MOST_ITERATIONS, ..job.spec }, ..*job };
+        if job.spec.iterations > MAX_ITERATIONS {
+            let fit = Job { spec: TrainSpec { iterations: MAX_ITERATIONS, ..job.spec }, ..*job };
             return Err(refuse(match Self::new(&fit, params) {
                 Err(Error::TooManyIterations { fit, .. }) => fit,
-                _ => MOST_ITERATIONS,
+                _ => MAX_ITERATIONS,
             }));
         }
         let schedule = schedule(&job.spec);

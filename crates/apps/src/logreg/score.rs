@@ -40,7 +40,7 @@ use sudare_table::Table;
 
 /// Minimum `-log2` of the standard deviation of the error of a score, with the largest possible
 /// weights and features.
-const LEAST_PRECISION_BITS: f64 = 13.0;
+const MIN_PRECISION_BITS: f64 = 13.0;
 
 /// Weights of each model to score by, intercept first, for rows transformed by
 /// [`ScorePlan::encryptions`].
@@ -257,13 +257,13 @@ impl ScorePlan {
                 )) => continue,
                 Err(error) => return Err(error),
             };
-            if found >= LEAST_PRECISION_BITS {
+            if found >= MIN_PRECISION_BITS {
                 return Ok(Some(plan));
             }
             precision_bits = Some(found);
         }
         let what = "a score";
-        let needed = LEAST_PRECISION_BITS;
+        let needed = MIN_PRECISION_BITS;
         precision_bits.map_or(Ok(None), |found| Err(Error::Precision { what, found, needed }))
     }
 

@@ -4,10 +4,10 @@
 use crate::{Error, Result};
 
 /// Maximum number of simulated slots, over all ciphertexts, levels and iterations of a plan.
-const MOST_SLOTS: u64 = 1 << 25;
+const MAX_SLOTS: u64 = 1 << 25;
 
 /// Maximum number of slots of the maps of a bootstrapping, over all levels that it is planned for.
-const MOST_REFRESHED: u64 = 1 << 18;
+const MAX_REFRESHED: u64 = 1 << 18;
 
 /// Rejects the simulation of `ciphertexts` ciphertexts of `slots` slots, repeated `times` times, if
 /// it exceeds the limit.
@@ -18,7 +18,7 @@ pub(super) fn simulated(times: usize, ciphertexts: usize, slots: usize) -> Resul
     let found = [times, ciphertexts, slots].iter().fold(1, |product: u64, &factor| {
         product.saturating_mul(u64::try_from(factor).unwrap_or(u64::MAX))
     });
-    check(found, MOST_SLOTS)
+    check(found, MAX_SLOTS)
 }
 
 /// Rejects planning a bootstrapping of `slots` slots, repeated `times` times, if it exceeds the
@@ -27,7 +27,7 @@ pub(super) fn simulated(times: usize, ciphertexts: usize, slots: usize) -> Resul
 /// # Errors
 /// [`Error::TooMuchWork`].
 pub(super) fn refreshed(times: usize, slots: usize) -> Result<()> {
-    check((times as u64).saturating_mul(slots as u64), MOST_REFRESHED)
+    check((times as u64).saturating_mul(slots as u64), MAX_REFRESHED)
 }
 
 fn check(found: u64, limit: u64) -> Result<()> {

@@ -20,7 +20,7 @@ use super::{
 
 /// Bits of the smallest primes above the bits of the ring's degree. There are many primes of this
 /// size.
-const LEAST_BITS: f64 = 7.0;
+const MIN_BITS: f64 = 7.0;
 /// Bits between a value and the modulus, for the sign and for primes that miss their nominal size.
 const ROOM_BITS: f64 = 2.0;
 /// Bits of the scale above the precision, in chains of one scale.
@@ -108,7 +108,7 @@ fn compact_levels(
 ) -> CompactLevels {
     let size = |k: usize| ranges.of_stage(k);
     let errors = Errors::new(log_n);
-    let least_bits = f64::from(log_n) + LEAST_BITS;
+    let least_bits = f64::from(log_n) + MIN_BITS;
     // Scale of the input of stage `k` at which its error is negligible.
     let mut inputs: Vec<f64> = (0..stages.len())
         .map(|k| {
@@ -159,7 +159,7 @@ fn log2_weights(stage: &Stage, largest: f64, size: f64, precision_bits: f64) -> 
 /// Splits levels of these bits into primes, and adds special primes. Uses the fewest primes that
 /// the modulus allows.
 fn cut(levels: &[f64], log_n: u32) -> Option<(Vec<Vec<f64>>, f64)> {
-    let least = f64::from(log_n) + LEAST_BITS;
+    let least = f64::from(log_n) + MIN_BITS;
     let caps = core::iter::successors(Some(PRIME_BITS), |cap| Some(cap - 0.5));
     let cut_to = |cap: f64| {
         let primes = levels.iter().map(|bits| {

@@ -23,7 +23,7 @@ use crate::bootstrap::{TOGETHER, bootstrapped};
 /// Sets to choose from, the fastest first.
 const SETS: [&str; 2] = ["n16-boot-real", "n16-boot-high"];
 /// Maximum number of ways to one stage that the search keeps.
-const MOST_WAYS: usize = 256;
+const MAX_WAYS: usize = 256;
 
 /// Returns the set for activations of this precision.
 pub(super) fn set_for(precision_bits: f64) -> Result<BootstrapPreset> {
@@ -147,7 +147,7 @@ pub(super) fn place(demands: &[Demand], highest: Level, lowest: Level) -> Result
         }
         let mut kept: Vec<_> = next.into_iter().collect();
         kept.sort_by_key(|(_, way)| way.bootstraps);
-        kept.truncate(MOST_WAYS);
+        kept.truncate(MAX_WAYS);
         ways = kept.into_iter().collect();
     }
     let best = ways.into_values().min_by_key(|way| way.bootstraps);

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Lower limit of reported values of `log2` of a probability.
-const LEAST_LOG2: f64 = -128.0;
+const MIN_LOG2: f64 = -128.0;
 
 /// A decoded count of matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +140,7 @@ impl Plan {
     pub fn log2_wrong(&self) -> Option<f64> {
         let sketch = &self.selection.as_ref()?.sketch;
         let sums = sketch.buckets * sketch.columns();
-        Some(self.count_errors.log2_beyond(sketch.tolerance(), sums).max(LEAST_LOG2))
+        Some(self.count_errors.log2_beyond(sketch.tolerance(), sums).max(MIN_LOG2))
     }
 
     /// Returns `log2` of the probability that an answer does not resolve all matches, if there are

@@ -19,17 +19,17 @@ use sudare_arith::real;
 const CHECK_BYTES: usize = 2;
 
 /// The smallest prime above all bytes.
-const LEAST_PRIME: u64 = 257;
+const MIN_PRIME: u64 = 257;
 
 /// Maximum number of matches of a bucket that are resolved.
-const MOST_SOLVED: usize = 16;
+const MAX_SOLVED: usize = 16;
 
 /// Maximum `log2` of the probability that the planned number of matches, at random places, has too
 /// many in one bucket.
 const LOG2_CROWDED: f64 = -20.0;
 
 /// Maximum number of candidates of a bucket.
-const MOST_CANDIDATES: usize = 1 << 13;
+const MAX_CANDIDATES: usize = 1 << 13;
 
 /// The numbers next to each vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Sketch {
         let of = |buckets: usize, solved: usize, payload: usize| {
             let candidates = 2 * layout.blocks * (half / buckets);
             // Tags must differ modulo the prime.
-            let prime = least_prime(LEAST_PRIME.max(candidates as u64));
+            let prime = least_prime(MIN_PRIME.max(candidates as u64));
             Self { buckets, candidates, solved, payload, prime }
         };
         match spec.answer {
@@ -75,11 +75,11 @@ impl Sketch {
             Answer::Count(_) => Some(of(half, 0, 0)),
             Answer::Matches { most, payload, .. } => {
                 let all = (0..=half.ilog2()).flat_map(|log| {
-                    (1..=MOST_SOLVED).map(move |solved| of(1 << log, solved, payload))
+                    (1..=MAX_SOLVED).map(move |solved| of(1 << log, solved, payload))
                 });
                 let few = |sketch: &Self| {
                     let Self { buckets, candidates, solved, .. } = *sketch;
-                    candidates <= MOST_CANDIDATES
+                    candidates <= MAX_CANDIDATES
                         && (solved >= most.min(candidates)
                             || log2_crowded(most, solved, buckets) <= LOG2_CROWDED)
                 };
@@ -253,8 +253,8 @@ impl Sketch {
             let sum = terms.fold(0, |sum, (a, b)| (sum + a * b) % p);
             coefficients.push((p - sum) % p * inverse(k as u64, p) % p);
         }
-        // All candidates are tried: there are at most `MOST_CANDIDATES`, and the degree is at most
-        // `MOST_SOLVED`.
+        // All candidates are tried: there are at most `MAX_CANDIDATES`, and the degree is at most
+        // `MAX_SOLVED`.
         let value = |x: u64| coefficients.iter().fold(0, |sum, a| (sum * x + a) % p);
         let tags: Vec<u64> = (0..self.candidates as u64).filter(|&tag| value(tag) == 0).collect();
         let sum = |k: usize| tags.iter().fold(0, |sum, &tag| (sum + power(tag, k, p)) % p);

@@ -91,7 +91,7 @@ struct Weight {
 
 /// Maximum number of products of entries and weights, about a second of work. The curve and the
 /// training in the clear have this budget each.
-const MOST_PRODUCTS: usize = 1 << 30;
+const MAX_PRODUCTS: usize = 1 << 30;
 /// Approximate number of corners of a ROC curve.
 const ROC_POINTS: f64 = 400.0;
 const BINS: usize = 20;
@@ -180,7 +180,7 @@ fn curve(model: &Model, table: &Table) -> Result<Vec<Step>> {
     let clear = clear_history(model, table)?;
     let products = table.rows() * (1 + model.columns.len()) * model.weights.len();
     // At least 20 points, so that even a large table shows the course of its training.
-    let most = (MOST_PRODUCTS / products).max(20);
+    let most = (MAX_PRODUCTS / products).max(20);
     let last = history.len() - 1;
     let every = history.len().div_ceil(most);
     // The last iteration is always shown: its weights are the model.
@@ -212,7 +212,7 @@ fn clear_history(model: &Model, table: &Table) -> Result<Option<Vec<Vec<Vec<f64>
     let products = (batch_rows * entries).saturating_mul(spec.iterations as usize);
     // Cheap comparisons first: preparing the rows costs a pass over the table.
     let other = table.target() != Some(&model.target) || table.rows() != model.rows;
-    if other || products > MOST_PRODUCTS {
+    if other || products > MAX_PRODUCTS {
         return Ok(None);
     }
     let shown = model.inputs()?.shown;

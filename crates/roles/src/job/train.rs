@@ -1,5 +1,5 @@
 use super::{TableJob, Takes};
-use crate::{error::Result, plan::price::MOST_SHARE_BYTES};
+use crate::{error::Result, plan::price::MAX_SHARE_BYTES};
 use std::fmt;
 use sudare::{circuits::ckks::cost::Work, ckks::Params};
 use sudare_apps::{
@@ -80,7 +80,7 @@ pub(super) fn demand(plan: &TrainPlan) -> Result<(Work, u64)> {
         let ciphertexts = plan.batch(iteration).len() as u64;
         ciphertexts.saturating_mul(ciphertext_bytes(params, level))
     });
-    let share = batches.max().unwrap_or(0).min(MOST_SHARE_BYTES);
+    let share = batches.max().unwrap_or(0).min(MAX_SHARE_BYTES);
     let work = plan.work()?;
     // All matrices are read at least once.
     let matrices =

@@ -26,8 +26,8 @@ const HEAD_BYTES: usize = 48;
 const ID_BYTES: usize = 32;
 const CHECKSUM_BYTES: usize = 32;
 /// Maximum releases in a ledger that this program writes.
-const MOST_RELEASES: u64 = 1 << 20;
-const MOST_BYTES: u64 = (HEAD_BYTES + CHECKSUM_BYTES) as u64 + MOST_RELEASES * ID_BYTES as u64;
+const MAX_RELEASES: u64 = 1 << 20;
+const MAX_BYTES: u64 = (HEAD_BYTES + CHECKSUM_BYTES) as u64 + MAX_RELEASES * ID_BYTES as u64;
 
 /// Identifies a release of a key. It reveals nothing about the release without the key.
 pub type ReleaseId = [u8; ID_BYTES];
@@ -73,11 +73,11 @@ impl Entries {
             Error::Ledger { path: path.into(), source }
         };
         // Before reading, because a ledger is read as a whole.
-        if bytes > MOST_BYTES {
-            return Err(refuse(format!("it has {bytes} bytes, but the maximum is {MOST_BYTES}")));
+        if bytes > MAX_BYTES {
+            return Err(refuse(format!("it has {bytes} bytes, but the maximum is {MAX_BYTES}")));
         }
         let mut content = Vec::new();
-        let read = file.take(MOST_BYTES).read_to_end(&mut content);
+        let read = file.take(MAX_BYTES).read_to_end(&mut content);
         read.map_err(|error| Error::io("read", path, error))?;
         Self::from_bytes(&content).map_err(|source| Error::Ledger { path: path.into(), source })
     }

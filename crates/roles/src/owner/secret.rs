@@ -22,7 +22,7 @@ use sudare::{
 use zeroize::Zeroizing;
 
 /// Maximum size of a sealed file, which is read as a whole.
-const MOST_SEALED_BYTES: u64 = 80 << 20;
+const MAX_SEALED_BYTES: u64 = 80 << 20;
 
 /// An open file of a secret key, after its header.
 pub struct SecretFile {
@@ -118,7 +118,7 @@ pub(crate) fn exposed(path: &Path, sealed: bool) -> String {
 pub(crate) fn sealed_file(file: impl Read, bytes: u64, path: &Path) -> Result<Vec<u8>> {
     let io = |error| Error::io("read", path, error);
     // Before memory is allocated: the size comes from a file of anyone.
-    if bytes > MOST_SEALED_BYTES {
+    if bytes > MAX_SEALED_BYTES {
         return Err(io(io::ErrorKind::FileTooLarge.into()));
     }
     let mut all = Vec::new();

@@ -14,7 +14,7 @@ const OWN_BYTES: u64 = 48 << 20;
 const UNDER_WAY: u64 = 6;
 /// Maximum bytes of rows in one share of a training. The next share, of the same size, is read
 /// during the computation. Larger shares would delay the start and use the memory only once.
-pub(crate) const MOST_SHARE_BYTES: u64 = 1 << 30;
+pub(crate) const MAX_SHARE_BYTES: u64 = 1 << 30;
 /// Number of row groups in memory at once for scoring.
 pub(crate) const GROUPS_AT_ONCE: usize = 8;
 

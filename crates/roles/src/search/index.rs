@@ -28,7 +28,7 @@ use sudare_apps::search::Record;
 const MANIFEST: &str = "index.json";
 const VERSION: u32 = 1;
 /// Maximum size of a manifest or catalogue in bytes: some million blocks, or deleted records.
-const MOST_JSON: u64 = 64 << 20;
+const MAX_JSON: u64 = 64 << 20;
 
 /// The public part of an index.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -121,7 +121,7 @@ pub fn deleted(catalogue: &Path, session: &Session) -> Result<BTreeSet<usize>> {
 }
 
 fn read_catalogue(path: &Path, session: &Session) -> Result<Catalogue> {
-    let text = files::read_text(path, MOST_JSON)?;
+    let text = files::read_text(path, MAX_JSON)?;
     let catalogue: Catalogue = serde_json::from_str(&text).map_err(|error| {
         let what = "catalogue of an index of this version";
         Error::Parse { path: path.into(), what, problem: error.to_string() }
@@ -232,7 +232,7 @@ fn missing(block: usize, path: &Path) -> impl Fn(io::Error) -> Error {
 }
 
 fn read_manifest(folder: &Path, session: &Session) -> Result<Manifest> {
-    let text = files::read_text(&folder.join(MANIFEST), MOST_JSON);
+    let text = files::read_text(&folder.join(MANIFEST), MAX_JSON);
     let text = text.map_err(|error| no_index(folder, error.to_string()))?;
     parse_manifest(&text, folder, session)
 }

@@ -6,7 +6,7 @@
 use std::io::{self, Cursor, Read};
 
 /// Maximum length of a header in bytes.
-const MOST_HEADER: usize = 1 << 16;
+const MAX_HEADER: usize = 1 << 16;
 /// Number of elements to read at once.
 const CHUNK: usize = 1 << 13;
 
@@ -266,8 +266,8 @@ fn header(input: &mut impl Read) -> Result<(String, usize)> {
             ));
         }
     };
-    if length > MOST_HEADER {
-        return Err(format!("its header has {length} bytes, but the maximum is {MOST_HEADER}"));
+    if length > MAX_HEADER {
+        return Err(format!("its header has {length} bytes, but the maximum is {MAX_HEADER}"));
     }
     let mut text = vec![0; length];
     input.read_exact(&mut text).map_err(said)?;
@@ -321,8 +321,8 @@ fn element(text: &str) -> Result<(Element, bool)> {
         ("i", 1 | 2 | 4 | 8) => Element::Integer(width, true),
         ("u", 1 | 2 | 4 | 8) => Element::Integer(width, false),
         // Bounded like the header: the width of a text comes from the file and sizes a buffer.
-        ("S", 0..=MOST_HEADER) => Element::Bytes(width),
-        ("U", 0..=MOST_HEADER) => Element::Text(width),
+        ("S", 0..=MAX_HEADER) => Element::Bytes(width),
+        ("U", 0..=MAX_HEADER) => Element::Text(width),
         _ => return Err(refused()),
     };
     match order {

@@ -6,9 +6,9 @@ use std::{fmt, str::FromStr};
 
 /// Maximum bits of an integer.
 // `pack` shifts a word by this number of bits, and 64 would overflow.
-const MOST_BITS: u32 = 63;
+const MAX_BITS: u32 = 63;
 /// Maximum numbers, or bytes, in a record. A plan has the same limit.
-const MOST: usize = 1 << 10;
+const MAX_BYTES: usize = 1 << 10;
 
 /// The kind of payload of each record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,19 +51,19 @@ impl Payload {
         let possible = match self {
             Self::Rows => true,
             Self::Integers { columns, bits } => {
-                (1..=MOST).contains(&columns)
-                    && (1..=MOST_BITS).contains(&bits)
+                (1..=MAX_BYTES).contains(&columns)
+                    && (1..=MAX_BITS).contains(&bits)
                     // Narrow integers in many columns fit their own limits and still exceed the
                     // bytes of a plan.
-                    && self.bytes() <= MOST
+                    && self.bytes() <= MAX_BYTES
             }
-            Self::Bytes { most } => (1..=MOST).contains(&most),
+            Self::Bytes { most } => (1..=MAX_BYTES).contains(&most),
         };
         match possible {
             true => Ok(self),
             false => Err(Error::Usage(format!(
-                "no record can carry {self}: the maximum is {MOST} bytes, and whole numbers have 1 \
-                 to {MOST_BITS} bits"
+                "no record can carry {self}: the maximum is {MAX_BYTES} bytes, and whole numbers have 1 \
+                 to {MAX_BITS} bits"
             ))),
         }
     }

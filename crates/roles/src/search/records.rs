@@ -16,7 +16,7 @@ use std::{
 use sudare_table::RecordLimit;
 
 /// Maximum length of a line in a text file of payloads, in bytes.
-const MOST_LINE: u64 = 1 << 16;
+const MAX_LINE: u64 = 1 << 16;
 
 /// Consecutive records.
 #[derive(Debug, Clone, Default)]
@@ -309,13 +309,13 @@ impl PayloadFile {
 /// Reads the next line without its line end. Returns `None` at the end of the file.
 fn next_line(lines: &mut BufReader<File>) -> core::result::Result<Option<Vec<u8>>, String> {
     let mut line = Vec::new();
-    let read = lines.take(MOST_LINE).read_until(b'\n', &mut line);
+    let read = lines.take(MAX_LINE).read_until(b'\n', &mut line);
     if read.map_err(|error| error.to_string())? == 0 {
         return Ok(None);
     }
     // A line of exactly this length may have been cut, so it is refused as well.
-    if line.len() as u64 == MOST_LINE {
-        return Err(format!("it has a line of {MOST_LINE} bytes or more"));
+    if line.len() as u64 == MAX_LINE {
+        return Err(format!("it has a line of {MAX_LINE} bytes or more"));
     }
     if line.last() == Some(&b'\n') {
         line.pop();

@@ -25,13 +25,13 @@ use zeroize::Zeroizing;
 /// Prefix of a signed statement. It prevents the use of the signature for anything else.
 pub const CONTEXT: &str = "sudare v1 receipt of a result\n";
 /// Maximum size of a receipt, in bytes.
-pub const MOST_BYTES: u64 = 64 << 10;
+pub const MAX_BYTES: u64 = 64 << 10;
 /// Version of the form of statements.
 const VERSION: u32 = 1;
 /// Prefix of the file of a signing key, by which secret scanners find it.
 const PREFIX: &str = "sudare_server_key_";
 /// Maximum size of the file of a signing key, in bytes.
-const MOST_KEY_BYTES: u64 = 1024;
+const MAX_KEY_BYTES: u64 = 1024;
 
 /// The secret key of a server. It is wiped when it is dropped.
 pub struct SigningKey(ed25519_dalek::SigningKey);
@@ -59,7 +59,7 @@ impl SigningKey {
                 made?;
             }
         }
-        let text = Zeroizing::new(files::read_text(path, MOST_KEY_BYTES)?);
+        let text = Zeroizing::new(files::read_text(path, MAX_KEY_BYTES)?);
         let metadata = path.metadata().map_err(|error| Error::io("read", path, error))?;
         // After the key exists: a new file is private, so only an older file can be refused.
         if files::others_may_read(&metadata) {
@@ -249,9 +249,9 @@ impl Receipt {
     /// # Errors
     /// [`ReceiptError::Malformed`]; [`ReceiptError::Forged`].
     pub fn read(text: &str) -> core::result::Result<Self, ReceiptError> {
-        if text.len() as u64 > MOST_BYTES {
+        if text.len() as u64 > MAX_BYTES {
             return Err(malformed(format!(
-                "it has {} bytes, but the maximum is {MOST_BYTES}",
+                "it has {} bytes, but the maximum is {MAX_BYTES}",
                 text.len()
             )));
         }
@@ -288,7 +288,7 @@ impl Receipt {
     /// # Errors
     /// [`Error::ReceiptFile`]; [`Error::Io`].
     pub fn open(path: &Path) -> Result<Self> {
-        let text = files::read_text(path, MOST_BYTES)?;
+        let text = files::read_text(path, MAX_BYTES)?;
         Self::read(&text).map_err(Error::in_receipt(path))
     }
 

@@ -5,7 +5,7 @@ use crate::{
     format::label::Meta,
     job::Plan,
     os::machine,
-    plan::price::MOST_SHARE_BYTES,
+    plan::price::MAX_SHARE_BYTES,
     server::{
         checkpoint::Checkpoints,
         session::{Session, Share},
@@ -259,5 +259,5 @@ pub fn iterations_of(plan: &TrainPlan, asked: Option<u32>) -> Result<u32> {
 /// Returns the bytes of rows to compute with at a time. The result does not depend on it.
 fn share_bytes() -> u64 {
     let free = machine::available_bytes().map(|bytes| bytes / SHARE_OF_MEMORY);
-    free.unwrap_or(MOST_SHARE_BYTES).clamp(1, MOST_SHARE_BYTES)
+    free.unwrap_or(MAX_SHARE_BYTES).clamp(1, MAX_SHARE_BYTES)
 }

@@ -39,7 +39,7 @@ use std::collections::BTreeMap;
 const OP: &str = "trace";
 
 /// Maximum number of images of one group: more keys would cost far more than the groups they save.
-const MOST_IMAGES: usize = 1 << 8;
+const MAX_IMAGES: usize = 1 << 8;
 
 /// The images of a ciphertext to sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +138,7 @@ impl Trace {
             Some((_, split)) => Ok(self.plan(&split)),
             None => Err(Error::Circuit(format!(
                 "{OP}: {} images cannot be summed in {groups} groups: choose at least 1 group and at \
-                 most one for each doubling, with at most {MOST_IMAGES} images each",
+                 most one for each doubling, with at most {MAX_IMAGES} images each",
                 self.images()
             ))),
         }
@@ -172,7 +172,7 @@ impl Trace {
             (cost + last, Split { factors, conjugates_merged: false })
         });
         let merged = |factor: usize| {
-            let divides = self.count.is_multiple_of(factor) && 2 * factor <= MOST_IMAGES;
+            let divides = self.count.is_multiple_of(factor) && 2 * factor <= MAX_IMAGES;
             let (cost, mut factors) =
                 divides.then(|| search.factors(self.count / factor, rest, false)).flatten()?;
             let last = (search.cost)(AutomorphismGroup {
@@ -183,7 +183,7 @@ impl Trace {
             factors.push(factor);
             Some((cost + last, Split { factors, conjugates_merged: true }))
         };
-        let all = (2..=self.count.min(MOST_IMAGES)).filter_map(merged).chain(alone);
+        let all = (2..=self.count.min(MAX_IMAGES)).filter_map(merged).chain(alone);
         all.min_by(|(a, _), (b, _)| a.total_cmp(b))
     }
 
@@ -253,7 +253,7 @@ impl<'a> Search<'a> {
         let mut best: Option<Priced> = None;
         // Among equally cheap factors, prefer one that divides.
         let leaving = |rest| move |factor: &usize| count % factor == rest;
-        let all = || 2..=count.min(MOST_IMAGES);
+        let all = || 2..=count.min(MAX_IMAGES);
         for factor in all().filter(leaving(0)).chain(all().filter(leaving(1))) {
             let adds_input = count % factor == 1;
             let Some((cost, mut factors)) = self.factors(count / factor, groups - 1, false) else {

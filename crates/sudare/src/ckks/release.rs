@@ -50,7 +50,7 @@ const LOG2_MOST_VALUES: u32 = 40;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Release {
-    /// Bits of statistical security, 30 to [`Release::MOST_STATISTICAL_BITS`].
+    /// Bits of statistical security, 30 to [`Release::MAX_STATISTICAL_BITS`].
     pub statistical_bits: u32,
     /// Number of results shown under one key in its lifetime, at least 1. The product with the
     /// values per result must not exceed `2^40`.
@@ -67,11 +67,11 @@ impl Default for Release {
 
 impl Release {
     /// Maximum bits after the binary point: `f64` lacks the digits for the noise of more.
-    pub const MOST_BITS: u32 = 30;
+    pub const MAX_BITS: u32 = 30;
 
     /// Maximum bits of statistical security, eleven fewer than the noise's distance from its ideal
     /// distribution allows.
-    pub const MOST_STATISTICAL_BITS: u32 = 64;
+    pub const MAX_STATISTICAL_BITS: u32 = 64;
 
     /// Returns the minimum standard deviation of noise that hides errors of at most `error` each,
     /// in absolute value, of `count` values.
@@ -91,12 +91,12 @@ impl Release {
         unit(bits) / (2.0 * NOISE_REACH * self.deviation(count, 1.0))
     }
 
-    /// Returns the maximum number of bits after the binary point, up to [`Release::MOST_BITS`], for
+    /// Returns the maximum number of bits after the binary point, up to [`Release::MAX_BITS`], for
     /// `count` values with errors of at most `error` each. Returns `None` if not even one bit can
     /// be shown.
     #[must_use]
     pub fn most_bits(&self, count: usize, error: f64) -> Option<u32> {
-        (1..=Self::MOST_BITS).rev().find(|&bits| error <= self.largest_error(count, bits))
+        (1..=Self::MAX_BITS).rev().find(|&bits| error <= self.largest_error(count, bits))
     }
 
     /// Adds the noise of a seed to `values` and rounds them to multiples of `2^-bits`. Each changes
@@ -131,7 +131,7 @@ impl Release {
 
     fn check(&self, count: usize, bits: u32) -> Result<()> {
         let out_of_range = |field, problem: String| Err(Error::InvalidSpec { field, problem });
-        let most = Self::MOST_STATISTICAL_BITS;
+        let most = Self::MAX_STATISTICAL_BITS;
         if !(30..=most).contains(&self.statistical_bits) {
             return out_of_range("statistical_bits", format!("take 30 to {most} bits"));
         }
@@ -143,8 +143,8 @@ impl Release {
             );
             return out_of_range("releases", problem);
         }
-        if bits > Self::MOST_BITS {
-            return out_of_range("bits", format!("show at most {}", Self::MOST_BITS));
+        if bits > Self::MAX_BITS {
+            return out_of_range("bits", format!("show at most {}", Self::MAX_BITS));
         }
         Ok(())
     }
@@ -302,7 +302,7 @@ mod tests {
         assert!(matches!(found, Error::ValueTooLarge { index: 1, .. }), "{found}");
         assert!(release.values(&[1.0, 0.9 * 2f64.powi(43)], 1e-30, 10, &seed(1)).is_ok());
         let few = 20;
-        let many = Release::MOST_STATISTICAL_BITS + 1;
+        let many = Release::MAX_STATISTICAL_BITS + 1;
         for wrong in [
             Release { statistical_bits: few, ..release },
             Release { statistical_bits: many, ..release },
@@ -312,13 +312,13 @@ mod tests {
             let found = refused(wrong, &[1.0], 1e-30, 4);
             assert!(matches!(found, Error::InvalidSpec { .. }), "{found}");
         }
-        let found = refused(release, &[1.0], 1e-30, Release::MOST_BITS + 1);
+        let found = refused(release, &[1.0], 1e-30, Release::MAX_BITS + 1);
         assert!(matches!(found, Error::InvalidSpec { field: "bits", .. }), "{found}");
         let half = Release { releases: 1 << 39, ..release };
         let found = refused(half, &[1.0; 3], 1e-30, 4);
         assert!(matches!(found, Error::InvalidSpec { field: "releases", .. }), "{found}");
         // The maximum allowed.
-        let most = Release { statistical_bits: Release::MOST_STATISTICAL_BITS, releases: 1 << 39 };
-        assert!(most.values(&[1.0; 2], 1e-30, Release::MOST_BITS, &seed(1)).is_ok());
+        let most = Release { statistical_bits: Release::MAX_STATISTICAL_BITS, releases: 1 << 39 };
+        assert!(most.values(&[1.0; 2], 1e-30, Release::MAX_BITS, &seed(1)).is_ok());
     }
 }

@@ -342,7 +342,7 @@ impl Products {
 /// Bits of transform primes, except for the highest.
 const PRIME_BITS: u32 = 60;
 /// Maximum number of primes for a product: moduli of 124 bits in the largest ring.
-const MOST_PRIMES: usize = (2 * 124 + MAX_LOG_N + 3).div_ceil(PRIME_BITS) as usize;
+const MAX_PRIMES: usize = (2 * 124 + MAX_LOG_N + 3).div_ceil(PRIME_BITS) as usize;
 
 /// Returns tables of primes whose product is at least eight times any coefficient of a product.
 fn tables(t: Modulus, log_n: u32) -> Result<Vec<NttTable>> {
@@ -412,7 +412,7 @@ impl Garner {
     }
 
     fn residue(&self, residues: impl Iterator<Item = u64>) -> u128 {
-        let mut digits = Zeroizing::new([0u64; MOST_PRIMES]);
+        let mut digits = Zeroizing::new([0u64; MAX_PRIMES]);
         let mut sum = 0;
         let mut negative = false;
         for (j, (residue, GarnerPrime { q, radices, inverse, radix })) in

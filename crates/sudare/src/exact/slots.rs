@@ -219,10 +219,10 @@ impl Slots {
         let slots = self.count();
         let log_n = self.ring.log_n();
         // Before any weight exists: each is a whole polynomial.
-        if slots << log_n > MOST_ENTRIES {
+        if slots << log_n > MAX_ENTRIES {
             return Err(Error::Circuit(format!(
                 "map of slots and coefficients: {slots} weights of 2^{log_n} coefficients; at most \
-                 {MOST_ENTRIES} coefficients are possible: use a product of sparse maps"
+                 {MAX_ENTRIES} coefficients are possible: use a product of sparse maps"
             )));
         }
         let weights = self.representatives.iter().map(|&s| {
@@ -296,7 +296,7 @@ impl Slots {
 
 /// Maximum number of coefficients of all weights of a [`LinearMap`] between slots and coefficients:
 /// 256 MiB.
-const MOST_ENTRIES: usize = 1 << 24;
+const MAX_ENTRIES: usize = 1 << 24;
 
 /// A linear map of plaintexts: `a -> sum_g w_g(X) a(X^g)`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,10 +12,10 @@ const GROUP_BYTES: usize = DIGIT_BITS * LANES / 8;
 /// Number of columns below a window that are computed to determine the carry into it.
 const GUARDS: usize = 2;
 /// Number of columns that fit into the registers.
-const MOST_COLUMNS: usize = 8;
+const MAX_COLUMNS: usize = 8;
 /// Number of zeros on both sides of the reversed digits. They exceed the reach of the columns
 /// beyond the digits, including the vectors that are read.
-const PAD: usize = MOST_COLUMNS + 2 * LANES;
+const PAD: usize = MAX_COLUMNS + 2 * LANES;
 /// Maximum number of vectors that a lane of an accumulator can add without overflow.
 const VECTORS: usize = 1 << 11;
 
@@ -61,10 +61,10 @@ pub(super) unsafe fn vector_window(
     let columns = (start + 64 * out.len()).div_ceil(DIGIT_BITS) - lowest;
     let terms = digits(limbs).min(digits(b.len()));
     // Windows at either end, and wide ones, are rare: the portable kernel finds them.
-    if lowest == 0 || columns > MOST_COLUMNS || lowest + 1 >= digits(limbs) + digits(b.len()) {
+    if lowest == 0 || columns > MAX_COLUMNS || lowest + 1 >= digits(limbs) + digits(b.len()) {
         return false;
     }
-    let mut sums = [0; MOST_COLUMNS];
+    let mut sums = [0; MAX_COLUMNS];
     // SAFETY: guaranteed by the caller.
     unsafe {
         match columns {
@@ -72,7 +72,7 @@ pub(super) unsafe fn vector_window(
             5 => column_sums::<5>(a, b, lowest, &mut sums),
             6 => column_sums::<6>(a, b, lowest, &mut sums),
             7 => column_sums::<7>(a, b, lowest, &mut sums),
-            _ => column_sums::<MOST_COLUMNS>(a, b, lowest, &mut sums),
+            _ => column_sums::<MAX_COLUMNS>(a, b, lowest, &mut sums),
         }
     }
     let mut carry = 0;
@@ -105,7 +105,7 @@ unsafe fn column_sums<const COLUMNS: usize>(
     a: &[u64],
     b: &[u64],
     lowest: usize,
-    sums: &mut [u128; MOST_COLUMNS],
+    sums: &mut [u128; MAX_COLUMNS],
 ) {
     let last = a.len() - 2 * PAD - 1;
     // Digits of `b` that are multiplied by digits of `a` in these columns, in whole vectors.

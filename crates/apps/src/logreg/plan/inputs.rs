@@ -21,7 +21,7 @@ use sudare_arith::real;
 
 /// Minimum `-log2` of the standard deviation of each single error of weights that a plan accepts.
 /// Weights then come within about 2^-10.
-const LEAST_PRECISION_BITS: f64 = 13.0;
+const MIN_PRECISION_BITS: f64 = 13.0;
 
 /// Use of the levels of a chain.
 pub(in crate::logreg) struct StageLevels {
@@ -122,7 +122,7 @@ impl PlanInputs {
 
     fn checked(&self, levels: StageLevels) -> Result<StageLevels> {
         let (what, found, needed) = match self.shared_bits() {
-            None => ("a trained weight", levels.scales.precision_bits, LEAST_PRECISION_BITS),
+            None => ("a trained weight", levels.scales.precision_bits, MIN_PRECISION_BITS),
             Some(needed) if levels.refresh.is_some() => {
                 ("a bootstrapped weight to be shared", refresh::PRECISION_BITS, needed)
             }

@@ -2,7 +2,7 @@
 
 use crate::logreg::{
     budget::Segments,
-    job::{Job, MOST_ITERATIONS},
+    job::{Job, MAX_ITERATIONS},
     layout::{Layout, Order},
     plan::{TrainPlan, inputs::PlanInputs, refresh},
     spec::{LearningRate, Preparation, Step, TrainSpec, schedule},
@@ -23,7 +23,7 @@ const PROPOSED_PRECISION_BITS: f64 = 17.0;
 const WORST_CASE_BITS: f64 = 8.0;
 
 /// Maximum number of proposals until the worst case is precise enough.
-const MOST_PROPOSALS: usize = 8;
+const MAX_PROPOSALS: usize = 8;
 
 impl TrainPlan {
     /// Returns the estimated fastest parameters for the job, secure at 128 bits with a uniform
@@ -49,7 +49,7 @@ impl TrainPlan {
         };
         let found = job.spec.iterations;
         let mut fit = 0;
-        let mut above = found.min(MOST_ITERATIONS + 1);
+        let mut above = found.min(MAX_ITERATIONS + 1);
         while above - fit > 1 {
             let middle = fit + (above - fit) / 2;
             *(if fits(middle) { &mut fit } else { &mut above }) = middle;
@@ -118,7 +118,7 @@ const SPARE_BITS: [f64; 3] = [0.0, 2.0, 8.0];
 fn secure(job: &Job) -> Result<Option<(Proposal, Params)>> {
     // Weights to be shared need the precision of the worst case, which only a plan determines.
     let mut further = 0.0;
-    for _ in 0..MOST_PROPOSALS {
+    for _ in 0..MAX_PROPOSALS {
         let Some((proposal, params)) = secure_with(job, further)? else { return Ok(None) };
         match job.spec.shared_bits.map(|_| TrainPlan::new(job, &params)) {
             Some(Err(Error::Precision { found, needed, .. })) => {
@@ -145,7 +145,7 @@ fn secure_with(job: &Job, further: f64) -> Result<Option<(Proposal, Params)>> {
 
 /// Returns the cheapest parameters for a job by the sizes of primes, if there are any.
 fn propose(job: &Job, (spare, further): (f64, f64)) -> Result<Option<Proposal>> {
-    if job.spec.iterations > MOST_ITERATIONS {
+    if job.spec.iterations > MAX_ITERATIONS {
         return Ok(None);
     }
     let schedule = schedule(&job.spec);

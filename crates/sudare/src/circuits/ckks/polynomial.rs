@@ -14,7 +14,7 @@ use sudare_arith::real;
 
 /// Maximum number of points at which magnitudes of a polynomial are computed, unless its degree is
 /// high.
-const MOST_NODES: usize = 1 << 15;
+const MAX_NODES: usize = 1 << 15;
 
 /// A plan to evaluate a [`Polynomial`] on ciphertexts of one level and scale; see
 /// [`polynomial::PolynomialPlan`].
@@ -462,7 +462,7 @@ fn clenshaw(coeffs: &[f64], t: f64) -> f64 {
 fn largest(coeffs: &[f64], finer: usize) -> f64 {
     let degree = (coeffs.len() - 1).max(1);
     // Fewer nodes give a looser bound, which still holds.
-    let nodes = (finer * degree).min(MOST_NODES.max(8 * degree));
+    let nodes = (finer * degree).min(MAX_NODES.max(8 * degree));
     let angle = PI / nodes as f64;
     let values = (0..=nodes).map(|k| clenshaw(coeffs, real::cos(angle * k as f64)).abs());
     values.fold(0.0, f64::max) / real::cos(angle * degree as f64 / 2.0)

@@ -369,11 +369,11 @@ fn random_circuits_agree_with_either_product_on_ciphertexts_forms_and_integers()
 
 /// Makes a chain with levels for consecutive products, with the fewest possible primes.
 fn levels(log_n: u32, t: Modulus) -> Spec {
-    const MOST: f64 = 58.0;
+    const PRIME_BITS: f64 = 58.0;
     let rounding = NoiseBound::rounding(log_n, SecretDistribution::UniformTernary);
     let bits = t.log2() + rounding.canonical_log2() + 4.0;
     let split = |bits: f64| {
-        let primes = (bits / MOST).ceil();
+        let primes = (bits / PRIME_BITS).ceil();
         vec![bits / primes; primes as usize]
     };
     let q_bits = [vec![split(bits + 10.0)], vec![split(bits); 4]].concat();

@@ -30,7 +30,7 @@ const TO_SLOTS_LAYERS: u32 = 5;
 /// Size of special primes in bits, unless there is only one.
 const SPECIAL_BITS: f64 = 49.5;
 /// Maximum number of special primes.
-const MOST_SPECIALS: usize = 8;
+const MAX_SPECIALS: usize = 8;
 /// Maximum number of digits of a key switch at the top that counts as few. Special primes are worth
 /// their bits if they leave few digits and at least this number of levels.
 const FEW_DIGITS: f64 = 5.0;
@@ -295,7 +295,7 @@ impl Sizes {
                 && self.single + covering * size <= ephemeral;
             fits.then(|| (p_bits, (bits / self.usable) as usize))
         };
-        let many = (1..=MOST_SPECIALS).map(|count| vec![SPECIAL_BITS; count]);
+        let many = (1..=MAX_SPECIALS).map(|count| vec![SPECIAL_BITS; count]);
         // A single special prime has the size of the largest prime.
         let largest = self.single.max(self.removal).min(SPECIAL_BITS) + 0.5;
         let options: Vec<_> =
