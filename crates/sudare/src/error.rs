@@ -380,6 +380,30 @@ pub enum Error {
         /// `log2` of the largest error that decrypts.
         log2_room: f64,
     },
+    /// A result could be too large for its level.
+    #[error(
+        "{op}: a slot of the result could be {largest:.4e} in magnitude, but there is room for \
+         {room:.4e}: scale the data down, or compute at a higher level"
+    )]
+    OutOfRoom {
+        /// The operation.
+        op: &'static str,
+        /// The largest possible magnitude of a slot.
+        largest: f64,
+        /// The largest magnitude that decrypts.
+        room: f64,
+    },
+    /// The argument of a polynomial could lie outside its interval.
+    #[error(
+        "polynomial of degree {degree}: its argument could be {largest:.4} in magnitude, in units \
+         where its interval is [-1, 1]: widen the interval, or bound the argument"
+    )]
+    OutsideInterval {
+        /// Degree of the polynomial.
+        degree: usize,
+        /// The largest possible magnitude of the argument, in units of the interval.
+        largest: f64,
+    },
     /// A circuit was given an impossible task.
     #[error("{0}")]
     Circuit(String),

@@ -68,6 +68,8 @@ fn operands() -> Vec<Error> {
         Error::NotFinite { index: 3, value: "NaN".into() },
         Error::ValueTooLarge { index: 3, needed_bits: 70.0, available_bits: 59.0 },
         Error::NoiseExhausted { op: "multiply", log2_noise: 62.0, log2_room: 58.5 },
+        Error::OutOfRoom { op: "multiply", largest: 14_400.0, room: 501.0 },
+        Error::OutsideInterval { degree: 15, largest: 1.25 },
         Error::Circuit("odd approximation of degree 0: at least 1 is needed".into()),
     ]
 }

@@ -10,6 +10,7 @@ mod matrix;
 pub mod minimax;
 mod ops;
 mod polynomial;
+mod ranged;
 pub mod sim;
 mod worst_case;
 
@@ -19,4 +20,5 @@ pub use eval_mod::{EvalModPlan, EvalModSpec, ModMethod};
 pub use matrix::{LinearPlan, LinearTransform};
 pub use ops::{ComplexOps, ComplexSlots};
 pub use polynomial::{Basis, Polynomial, PolynomialPlan};
+pub use ranged::{Ranged, RangedCiphertext};
 pub use worst_case::WorstCase;
