@@ -5,6 +5,7 @@ pub mod common;
 pub use common::{check, evaluation_key_file};
 
 use crate::{
+    arguments,
     error::{Error, Result},
     job::{self, Progress},
     plan::{Parameters, Plan, security_warning},
@@ -186,7 +187,11 @@ impl SecretKey {
     /// Opens the key in the file at `path`, which is sealed by a passphrase or in clear.
     #[staticmethod]
     #[pyo3(signature = (path, *, passphrase=None))]
-    fn open(py: Python<'_>, path: PathBuf, passphrase: Option<String>) -> Result<Self> {
+    fn open(
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::path)] path: PathBuf,
+        #[pyo3(from_py_with = arguments::passphrase)] passphrase: Option<String>,
+    ) -> Result<Self> {
         let (key, warning) = job::run(py, None, move |_| {
             let file = SecretFile::open(&path)?;
             let warning = file.warning();
@@ -212,9 +217,9 @@ impl SecretKey {
     fn save(
         &self,
         py: Python<'_>,
-        path: PathBuf,
-        overwrite: bool,
-        passphrase: Option<String>,
+        #[pyo3(from_py_with = arguments::path)] path: PathBuf,
+        #[pyo3(from_py_with = arguments::overwrite)] overwrite: bool,
+        #[pyo3(from_py_with = arguments::passphrase)] passphrase: Option<String>,
     ) -> Result<()> {
         let set = self.set.clone();
         let decryptor = Arc::clone(&self.decryptor);

@@ -1,5 +1,6 @@
 //! The native module of the Python package `sudare`, whose Python files are its interface.
 
+mod arguments;
 mod array;
 mod data;
 mod error;

@@ -1,6 +1,7 @@
 //! Rows of several owners, who show them to no one: the files of `sudare schema` and `sudare pool`.
 
 use crate::{
+    arguments,
     data::{Data, Texts, coding, frame},
     error::Result,
     job,
@@ -62,7 +63,7 @@ impl Schema {
 
     /// Opens the schema in the file at `path`.
     #[staticmethod]
-    fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
+    fn open(py: Python<'_>, #[pyo3(from_py_with = arguments::path)] path: PathBuf) -> Result<Self> {
         job::detached(py, || Ok(Self(Arc::new(pooled::read_schema(&path)?))))
     }
 
@@ -159,7 +160,7 @@ impl Sums {
 
     /// Opens the sums in the file at `path`.
     #[staticmethod]
-    fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
+    fn open(py: Python<'_>, #[pyo3(from_py_with = arguments::path)] path: PathBuf) -> Result<Self> {
         Self::new(Memory::read(py, path.clone())?, &path)
     }
 
@@ -176,7 +177,12 @@ impl Sums {
 
     /// Writes the sums to a file.
     #[pyo3(signature = (path, *, overwrite=false))]
-    fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
+    fn save(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::path)] path: PathBuf,
+        #[pyo3(from_py_with = arguments::overwrite)] overwrite: bool,
+    ) -> Result<()> {
         let mut input = Cursor::new(self.file.mapping());
         save(py, path, Access::Shared, overwrite, move |file| Ok(io::copy(&mut input, file)?))
     }
@@ -284,13 +290,18 @@ pub struct Transform(Arc<PooledTransform>);
 impl Transform {
     /// Opens the transform in the file at `path`.
     #[staticmethod]
-    fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
+    fn open(py: Python<'_>, #[pyo3(from_py_with = arguments::path)] path: PathBuf) -> Result<Self> {
         job::detached(py, || Ok(Self(Arc::new(PooledTransform::read(&path)?))))
     }
 
     /// Writes the transform to a file that only the user may read.
     #[pyo3(signature = (path, *, overwrite=false))]
-    fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
+    fn save(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::path)] path: PathBuf,
+        #[pyo3(from_py_with = arguments::overwrite)] overwrite: bool,
+    ) -> Result<()> {
         let transform = Arc::clone(&self.0);
         job::run(py, None, move |_| Ok(files::write_text(&path, &transform.to_json()?, overwrite)?))
     }

@@ -7,6 +7,7 @@ pub use plan::TablePlan;
 pub use result::{Decrypted, TableResult};
 
 use crate::{
+    arguments,
     data::{from_json, malformed},
     error::{Error, Result},
     job::{self, Progress},
@@ -49,7 +50,7 @@ pub struct Table {
 impl Table {
     /// Opens the table in the file at `path`, which stays there.
     #[staticmethod]
-    fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
+    fn open(py: Python<'_>, #[pyo3(from_py_with = arguments::path)] path: PathBuf) -> Result<Self> {
         job::run(py, None, move |_| Self::in_file(&path, None))
     }
 
@@ -81,7 +82,12 @@ impl Table {
 
     /// Writes the table to a file.
     #[pyo3(signature = (path, *, overwrite=false))]
-    fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
+    fn save(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::path)] path: PathBuf,
+        #[pyo3(from_py_with = arguments::overwrite)] overwrite: bool,
+    ) -> Result<()> {
         // Opened before the new file exists: a table may be saved over its own file.
         let mut input = job::detached(py, self.source.opener())?;
         save(py, path, Access::Shared, overwrite, move |file| Ok(io::copy(&mut input, file)?))
@@ -141,14 +147,14 @@ impl Table {
     fn compute(
         &self,
         py: Python<'_>,
-        keys: &EvaluationKeys,
+        #[pyo3(from_py_with = arguments::keys)] keys: PyRef<'_, EvaluationKeys>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<TableResult> {
         if let Job::Train(_) | Job::Predict(_) = self.meta.job {
             let found = format!("a table that was encrypted for {}", self.meta.job);
             return Err(other_job(&found, "a table for statistics, groups or histograms"));
         }
-        let open = session(&[self], keys)?;
+        let open = session(&[self], &keys)?;
         let bytes = job::run(py, progress, move |progress| {
             let session = open()?;
             progress.start("computing", session.plan.outputs());
@@ -163,7 +169,7 @@ impl Table {
     fn score(
         &self,
         py: Python<'_>,
-        keys: &EvaluationKeys,
+        #[pyo3(from_py_with = arguments::keys)] keys: PyRef<'_, EvaluationKeys>,
         model: AnyModel<'_>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<TableResult> {
@@ -180,7 +186,7 @@ impl Table {
                 Box::new(move |_, plan| Ok(scoring::AnyModel::plain(&model, plan)?))
             }
         };
-        let open = session(&[self], keys)?;
+        let open = session(&[self], &keys)?;
         let bytes = job::run(py, progress, move |progress| {
             let session = open()?;
             let Plan::Predict(plan) = &session.plan else {

@@ -13,7 +13,7 @@ import numpy as np
 from sudare import _native, errors
 from sudare._encrypted import FUNCTIONS, Encrypted, sizes_of, ufuncs
 from sudare._native import Op
-from sudare._plain import MOST, ends_of, floats, whole
+from sudare._plain import MOST, ends_of, flag, floats, several, shown, whole
 
 Axes: TypeAlias = int | Sequence[int] | None
 """One axis, several, or all of them."""
@@ -144,11 +144,11 @@ class EncryptedArray(Encrypted[Backend]):
 
     def sum(self, axis: Axes = None, keepdims: bool = False) -> EncryptedArray:
         """Returns the sum along axes."""
-        return self._apply(Op.sum(axes=self._axes(axis), keepdims=bool(keepdims)))
+        return self._apply(Op.sum(axes=self._axes(axis), keepdims=flag(keepdims, "keepdims")))
 
     def mean(self, axis: Axes = None, keepdims: bool = False) -> EncryptedArray:
         """Returns the mean along axes."""
-        return self._apply(Op.mean(axes=self._axes(axis), keepdims=bool(keepdims)))
+        return self._apply(Op.mean(axes=self._axes(axis), keepdims=flag(keepdims, "keepdims")))
 
     def var(self, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> EncryptedArray:
         """Returns the variance along axes, with the divisor `n - ddof`."""
@@ -158,7 +158,7 @@ class EncryptedArray(Encrypted[Backend]):
             raise errors.ShapeError(
                 f"ddof is {ddof} for a variance of {count} elements: choose ddof from 0 to {count - 1}"
             )
-        return self._apply(Op.var(axes=axes, keepdims=bool(keepdims), ddof=ddof))
+        return self._apply(Op.var(axes=axes, keepdims=flag(keepdims, "keepdims"), ddof=ddof))
 
     # Shapes.
 
@@ -184,7 +184,7 @@ class EncryptedArray(Encrypted[Backend]):
     def _axes(self, axis: Axes) -> list[int]:
         if axis is None:
             return list(range(self.ndim))
-        axes = [_axis(i, self.ndim) for i in (axis if isinstance(axis, Sequence) else [axis])]
+        axes = [_axis(i, self.ndim) for i in several(axis)]
         if len(set(axes)) < len(axes):
             raise errors.ShapeError(f"duplicate value in axis {tuple(axes)}: name each axis once")
         return sorted(axes)
@@ -245,7 +245,12 @@ def _selection(key: Key, shape: tuple[int, ...]) -> tuple[list[tuple[int, int]],
         axis = len(ranges)
         size = shape[axis]
         if isinstance(k, slice):
-            start, stop, step = k.indices(size)
+            try:
+                start, stop, step = k.indices(size)
+            except (TypeError, ValueError):
+                raise errors.ShapeError(
+                    f"{shown(k)} is not a slice of axis {axis}: pass whole numbers as its ends"
+                ) from None
             if step != 1:
                 raise errors.UnsupportedError(
                     f"slices with step {step} are not supported: use a slice without a step, or multiply with "
@@ -262,15 +267,24 @@ def _selection(key: Key, shape: tuple[int, ...]) -> tuple[list[tuple[int, int]],
             index = operator.index(k)  # type: ignore[arg-type]
         except TypeError:
             raise errors.UnsupportedError(
-                f"{k!r} cannot index an encrypted array: use integers and slices, or multiply with a plain "
+                f"{shown(k)} cannot index an encrypted array: use integers and slices, or multiply with a plain "
                 "matrix that selects"
             ) from None
         if isinstance(k, (bool, np.bool_)) or not -size <= index < size:
             raise errors.ShapeError(
-                f"index {k!r} is out of bounds for axis {axis} with size {size}"
+                f"index {shown(k)} is out of bounds for axis {axis} with size {size}"
             )
         ranges.append((index % size, index % size + 1))
     return ranges, result
+
+
+def _reshaped_as(function: Callable[..., Any], a: EncryptedArray, axis: object) -> EncryptedArray:
+    """Returns the elements in the shape that a function of NumPy gives."""
+    try:
+        shape = function(np.broadcast_to(0.0, a.shape), axis).shape
+    except (TypeError, ValueError, OverflowError) as error:
+        raise errors.ShapeError(f"axis is {shown(axis)} for the shape {a.shape}: {error}") from None
+    return a.reshape(shape)
 
 
 def _sum(a: EncryptedArray, axis: Axes = None, keepdims: bool = False) -> EncryptedArray:
@@ -293,11 +307,7 @@ EncryptedArray._functions = {
     "mean": lambda a, axis=None, keepdims=False: a.mean(axis, keepdims),
     "var": lambda a, axis=None, ddof=0, keepdims=False: a.var(axis, ddof, keepdims),
     "dot": EncryptedArray._dot,
-    "transpose": lambda a, axes=None: a.transpose(*(axes or ())),
-    "expand_dims": lambda a, axis: a.reshape(
-        np.expand_dims(np.broadcast_to(0.0, a.shape), axis).shape
-    ),
-    "squeeze": lambda a, axis=None: a.reshape(
-        np.squeeze(np.broadcast_to(0.0, a.shape), axis).shape
-    ),
+    "transpose": lambda a, axes=None: a.transpose() if axes is None else a.transpose(axes),
+    "expand_dims": lambda a, axis: _reshaped_as(np.expand_dims, a, axis),
+    "squeeze": lambda a, axis=None: _reshaped_as(np.squeeze, a, axis),
 }

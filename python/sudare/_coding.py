@@ -18,7 +18,7 @@ import numpy.typing as npt
 from sudare import _native, errors
 from sudare._estimator import expect_numbers, is_missing, names_of
 from sudare._frames import narwhals_for, opened
-from sudare._plain import Floats
+from sudare._plain import Floats, encodable, shown
 
 _Text = list[str | None]
 
@@ -129,9 +129,9 @@ def _names(names: Sequence[object]) -> list[str]:
         other = next(name for name in names if not isinstance(name, str))
         raise errors.of_kind(
             "UnnamedColumn",
-            f"a column is named {other!r}, but others have names of text: give all columns names of text"
+            f"a column is named {shown(other)}, but others have names of text: give all columns names of text"
         )
-    return texts
+    return [encodable(name, "the name of a column") for name in texts]
 
 
 def classes_of(
@@ -144,12 +144,13 @@ def classes_of(
         )
     try:
         classes, members = np.unique(labels, return_inverse=True)
-    except TypeError as error:
+    # Objects of a column may not compare, or not to one truth value.
+    except (TypeError, ValueError) as error:
         raise errors.DtypeError(f"labels have different types ({error}): pass labels of one type") from None
     other = [label for label in classes.tolist() if not isinstance(label, (str, *_NUMBERS))]
     if other:
         raise errors.DtypeError(
-            f"label {other[0]!r} has the type {type(other[0]).__name__}: pass whole numbers, truth values or "
+            f"label {shown(other[0])} has the type {type(other[0]).__name__}: pass whole numbers, truth values or "
             "text"
         )
     texts = [text_of(label) for label in classes.tolist()]
@@ -175,14 +176,16 @@ def text_of(value: object) -> str:
     if isinstance(value, (*_NUMBERS, np.floating)):
         # Adding 0 turns -0 into 0, which is the same category.
         return np.format_float_positional(float(value) + 0.0, trim="-")
-    return str(value)
+    return encodable(str(value), "a label or a category")
 
 
 def _array(X: object) -> Floats:
     expect_numbers(X)
     try:
         found = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except errors.Error:
+        raise
+    except (AttributeError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise errors.DtypeError(
             f"{error}: pass numbers, or a data frame, whose columns may be categories"
         ) from None
@@ -223,7 +226,7 @@ def _text(narwhals: Any, series: Any, value: object) -> str | None:
     declared = series.dtype != narwhals.Object and not isinstance(value, (bytes, bytearray))
     if not (declared or isinstance(value, (str, *_NUMBERS))):
         raise errors.DtypeError(
-            f"column {series.name!r} holds {value!r} of type {type(value).__name__}, but numbers, truth "
+            f"column {series.name!r} holds {shown(value)} of type {type(value).__name__}, but numbers, truth "
             "values or text are needed: leave it out, or convert its values"
         )
     return text_of(value)

@@ -14,7 +14,19 @@ from sudare._encrypted import natives
 from sudare._explain import Explanation, Input, Output, Program, Shapes, record
 from sudare._keys import ContextOf, KeysOf
 from sudare._native import EvaluationKeys, Op, PublicKey, SecretKey
-from sudare._plain import Floats, ends_of, floats, real, whole
+from sudare._plain import (
+    Floats,
+    choice,
+    ends_of,
+    flag,
+    floats,
+    items,
+    optional,
+    path_of,
+    real,
+    string,
+    whole,
+)
 from sudare._progress import Progress
 
 
@@ -69,13 +81,14 @@ class Context(
         mode: Literal["execute", "simulate"] = "execute",
         progress: Progress = None,
     ) -> None:
+        bootstrap, mode = flag(bootstrap, "bootstrap"), mode_of(mode)
         if depth is None and not bootstrap:
             raise errors.ArgumentError(
                 "depth is missing: pass the number of products one after the other, such as "
                 "Context(depth=3), or let Context.for_program find it"
             )
         plan = _native.Plan.bootstrapping if bootstrap else _native.Plan.leveled
-        self._start(plan(whole(depth or 0, "depth")), progress, mode=mode)
+        self._start(plan(optional(whole, depth, "depth") or 0), progress, mode=mode)
 
     def _start(
         self,
@@ -84,8 +97,6 @@ class Context(
         keys: Keys | None = None,
         mode: Literal["execute", "simulate"] = "execute",
     ) -> None:
-        if mode not in ("execute", "simulate"):
-            raise errors.ArgumentError(f"mode is {mode!r}: pass 'execute' or 'simulate'")
         super()._start(plan, progress, keys)
         self._mode = mode
         self._largest: float | None = None
@@ -114,13 +125,8 @@ class Context(
         insecure_log_n : int, optional
             For tests: `log2` of the degree of another ring, without security.
         """
-        if not isinstance(name, str):
-            raise errors.ArgumentError(
-                f"name is {name!r}: pass the name of a parameter set, such as 'n16-boot'"
-            )
-        if insecure_log_n is not None:
-            insecure_log_n = whole(insecure_log_n, "insecure_log_n")
-        plan = _native.Plan.preset(name, insecure_log_n)
+        name, mode = string(name, "name"), mode_of(mode)
+        plan = _native.Plan.preset(name, optional(whole, insecure_log_n, "insecure_log_n"))
         if mode == "execute":
             # 2, so that the warning points at the caller of this method.
             plan.parameters.warn_if_insecure(2)
@@ -172,8 +178,9 @@ class Context(
         progress : callable or bool, optional
             Called as `progress(step, done, total)` in long calls. `True` shows bars of tqdm.
         """
-        if share_bits is not None:
-            share_bits = whole(share_bits, "share_bits")
+        bootstrap, mode = flag(bootstrap, "bootstrap"), mode_of(mode)
+        share_bits = optional(whole, share_bits, "share_bits")
+        assume_intervals = flag(assume_intervals, "assume_intervals")
         trace, outputs = record(program, shapes)
         plan = trace.plan(
             outputs,
@@ -308,10 +315,15 @@ class Context(
             For other results: a bound of the error of an element that holds for all inputs, such as the
             `largest_error` of an explained output. Never pass a measured error.
         """
-        if whole(bits, "bits") < 1:
+        array, bits = EncryptedArray._of(array), whole(bits, "bits")
+        if bits < 1:
             raise errors.ArgumentError(f"bits is {bits}: pass at least 1")
         if largest_error is None:
-            largest_error = self._largest_error(EncryptedArray._of(array))
+            largest_error = self._largest_error(array)
+        elif (largest_error := real(largest_error, "largest_error")) <= 0:
+            raise errors.ArgumentError(
+                f"largest_error is {largest_error:g}: pass a positive bound, because noise must hide errors"
+            )
         most = _native.most_release_bits(math.prod(array.shape), largest_error)
         if most is None or bits > most:
             possible = f"{most} bits are possible" if most else "not even one is possible"
@@ -323,7 +335,7 @@ class Context(
             )
         if self._mode == "simulate":
             return _native.release_in_simulation(self.decrypt(array), largest_error, bits)
-        value = EncryptedArray._of(array)._value
+        value = array._value
         return _native.release(self.keys.secret, value, largest_error, bits)
 
     @cached_property
@@ -384,7 +396,7 @@ class Context(
 
     def load(self, path: str | os.PathLike[str]) -> EncryptedArray:
         """Opens an array that `EncryptedArray.save` wrote."""
-        return self.attach(EncryptedArray(None, _native.Array.open(path)))
+        return self.attach(EncryptedArray(None, _native.Array.open(path_of(path))))
 
     def _apply(self, op: Op, operands: list[Any]) -> EncryptedArray:
         try:
@@ -420,6 +432,7 @@ class Context(
             As for `for_program`.
         """
         plan = self._planned_for()
+        assume_intervals = flag(assume_intervals, "assume_intervals")
         if program is None:
             return Explanation.of(plan)
         trace, outputs = record(program, shapes)
@@ -460,12 +473,18 @@ def _ranges(
         return [_widened(floats(sample)) for sample in samples]
     if ranges is None:
         return [None] * inputs
-    if len(ranges) != inputs:
+    entries = items(ranges, "ranges", "(low, high) or None for each input")
+    if len(entries) != inputs:
         raise errors.ArgumentError(
-            f"ranges has {len(ranges)} entries, but the program has {inputs} inputs: pass (low, high) "
+            f"ranges has {len(entries)} entries, but the program has {inputs} inputs: pass (low, high) "
             "or None for each"
         )
-    return [None if ends is None else ends_of(ends, "a range") for ends in ranges]
+    return [None if ends is None else ends_of(ends, "a range") for ends in entries]
+
+
+def mode_of(mode: object) -> Literal["execute", "simulate"]:
+    """Returns a mode of contexts and estimators."""
+    return choice(mode, "mode", ("execute", "simulate"))
 
 
 def _widened(sample: Floats) -> tuple[float, float]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from sudare import errors
 from sudare._native import Op
-from sudare._plain import MOST, whole
+from sudare._plain import MOST, flag, path_of, plain_array, several, whole
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -96,7 +96,7 @@ class Encrypted(Generic[_B]):
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Writes the array to a file. The file contains no key."""
-        self._value.save(path, overwrite=overwrite)
+        self._value.save(path_of(path), overwrite=flag(overwrite, "overwrite"))
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         data: Any = self.to_bytes()
@@ -269,7 +269,7 @@ class Encrypted(Generic[_B]):
 
     @classmethod
     def _dot(cls, a: Any, b: Any) -> Self:
-        ranks = np.ndim(a), np.ndim(b)
+        ranks = tuple(x.ndim if isinstance(x, cls) else plain_array(x).ndim for x in (a, b))
         if max(ranks) > 2:
             raise errors.ShapeError(
                 f"dot of arrays with {ranks[0]} and {ranks[1]} axes: use @ for stacks of matrices"
@@ -285,9 +285,8 @@ def natives(operands: Sequence[Any]) -> list[Any]:
 
 def sizes_of(sizes: Sequence[int | Sequence[int]]) -> list[int]:
     """Returns the arguments of a call: `f(1, 2)` and `f((1, 2))` mean the same."""
-    if len(sizes) == 1 and isinstance(sizes[0], Sequence):
-        sizes = sizes[0]
-    return [whole(size, "an axis or its size", -MOST, MOST) for size in sizes]
+    listed = several(sizes[0]) if len(sizes) == 1 else sizes
+    return [whole(size, "an axis or its size", -MOST, MOST) for size in listed]
 
 
 def _by_name(
@@ -314,9 +313,13 @@ def _call(
     name: str, function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]
 ) -> Any:
     """Calls the counterpart of a function of NumPy, without options that have no effect."""
-    used = {k: v for k, v in options.items() if v is not None and v is not np._NoValue}
+    known = inspect.signature(function).parameters
+    given = {k: v for k, v in options.items() if v is not np._NoValue}
+    # `None` is the default of an option, but no operand.
+    needed = {k for k in known if known[k].default is inspect.Parameter.empty}
+    used = {k: v for k, v in given.items() if v is not None or k in needed}
     for option in used:
-        if option not in inspect.signature(function).parameters:
+        if option not in known:
             raise errors.UnsupportedError(
                 f"numpy.{name} of encrypted arrays has no option {option}: leave it out"
             )

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sudare import errors
-from sudare._plain import Floats, floats
+from sudare._plain import Floats, floats, plain_array
 
 _sklearn: Any = None
 if not TYPE_CHECKING:
@@ -201,7 +201,7 @@ def names_of(X: object) -> npt.NDArray[np.object_] | None:
 
 def column(y: object) -> npt.NDArray[Any]:
     """Checks that there is one axis of targets."""
-    targets = np.asarray(y)
+    targets = plain_array(y, "y")
     if targets.ndim == 2 and targets.shape[1] == 1:
         targets = targets.ravel()
     if targets.ndim != 1:
@@ -257,7 +257,9 @@ def _own_errors() -> Iterator[None]:
     """Converts errors of scikit-learn to errors of this package."""
     try:
         yield
+    except errors.Error:
+        raise
     except TypeError as error:
         raise errors.DtypeError(str(error)) from error
-    except ValueError as error:
+    except (AttributeError, LookupError, OverflowError, RuntimeError, ValueError) as error:
         raise errors.ArgumentError(str(error)) from error

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from sudare import _native, errors
 from sudare._array import EncryptedArray
 from sudare._encrypted import natives
-from sudare._plain import MOST, whole
+from sudare._plain import MOST, has_axes, items, shown, whole
 
 Program: TypeAlias = Callable[..., EncryptedArray | Sequence[EncryptedArray]]
 """A function of encrypted arrays that returns one or several. Its operations may depend on shapes, but not
@@ -198,8 +198,9 @@ class _Recorder:
 
 
 def _sizes(shape: int | Sequence[int]) -> list[int]:
-    axes = shape if isinstance(shape, Iterable) else [shape]
-    return [whole(size, f"an axis of the shape {shape!r}", 1, MOST) for size in axes]
+    what = f"an axis of the shape {shown(shape)}"
+    axes = items(shape, "a shape", "its sizes") if has_axes(shape) else [shape]
+    return [whole(size, what, 1, MOST) for size in axes]
 
 
 def _check_arguments(program: Program, shapes: Shapes) -> None:
@@ -221,11 +222,11 @@ def record(program: Program, shapes: Shapes) -> tuple[_native.Trace, list[_nativ
     """Calls a program once, and returns its record and its results."""
     if not callable(program):
         raise errors.ArgumentError(
-            f"program is {program!r}: pass a function of encrypted arrays, such as lambda x: x * x"
+            f"program is {shown(program)}: pass a function of encrypted arrays, such as lambda x: x * x"
         )
-    if not isinstance(shapes, Sequence):
+    if not isinstance(shapes, Sequence) or isinstance(shapes, (str, bytes)):
         raise errors.ArgumentError(
-            f"shapes is {shapes!r}: pass a list with the shape of each argument, such as [(3, 4)]"
+            f"shapes is {shown(shapes)}: pass a list with the shape of each argument, such as [(3, 4)]"
         )
     _check_arguments(program, shapes)
     sizes = [_sizes(shape) for shape in shapes]

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sudare import errors
-from sudare._plain import Floats, floats
+from sudare._plain import Floats, encodable, floats, shown
 
 Frame: TypeAlias = Any
 """A data frame of pandas, polars or pyarrow, a dictionary of columns, or an array of rows and
@@ -76,9 +76,9 @@ def _named(name: object) -> str:
     if not isinstance(name, str):
         raise errors.of_kind(
             "UnnamedColumn",
-            f"a column is named {name!r}: rename it to text"
+            f"a column is named {shown(name)}: rename it to text"
         )
-    return name
+    return encodable(name, "the name of a column")
 
 
 def _column(name: object, values: object) -> Floats:
@@ -167,7 +167,7 @@ class Maker:
         if table is None or isinstance(table, (Mapping, np.ndarray, Sequence)):
             return cls(None, None)
         narwhals = narwhals_for(table)
-        return cls(narwhals, narwhals.from_native(table, eager_only=True).implementation)
+        return cls(narwhals, opened(table).implementation)
 
     def __call__(self, columns: Mapping[str, Any]) -> Any:
         """Makes a frame with these columns."""

@@ -12,7 +12,7 @@ from sudare._explain import _megabytes
 from sudare._integers import EncryptedIntegers, Ints, integers
 from sudare._keys import ContextOf, KeysOf
 from sudare._native import IntegerEvaluationKeys, IntegerPublicKey, IntegerSecretKey, Op
-from sudare._plain import whole
+from sudare._plain import flag, optional, path_of, string, whole
 from sudare._progress import Progress
 
 
@@ -178,15 +178,16 @@ class IntegerContext(
         signed: bool = True,
         progress: Progress = None,
     ) -> None:
+        bootstrap = flag(bootstrap, "bootstrap")
         if depth is None and not bootstrap:
             raise errors.ArgumentError(
                 "depth is missing: pass the number of products one after the other, such as "
                 "IntegerContext(t=65537, depth=3), or bootstrap=True"
             )
         modulus = whole(t, "t", 2, 2**62 - 1)
-        levels = whole(depth or 0, "depth")
+        levels = optional(whole, depth, "depth") or 0
         make = _native.IntegerPlan.bootstrapping if bootstrap else _native.IntegerPlan.leveled
-        self._start(make(modulus, levels, _scheme(scheme), bool(signed)), progress)
+        self._start(make(modulus, levels, string(scheme, "scheme"), flag(signed, "signed")), progress)
 
     @classmethod
     def preset(
@@ -215,13 +216,12 @@ class IntegerContext(
         insecure_log_n : int, optional
             For tests: `log2` of the degree of another ring, without security.
         """
-        if insecure_log_n is not None:
-            insecure_log_n = whole(insecure_log_n, "insecure_log_n")
-        if not isinstance(name, str):
-            raise errors.ArgumentError(
-                f"name is {name!r}: pass the name of a parameter set, such as 'n14-t65537'"
-            )
-        plan = _native.IntegerPlan.preset(name, _scheme(scheme), bool(signed), insecure_log_n)
+        plan = _native.IntegerPlan.preset(
+            string(name, "name"),
+            string(scheme, "scheme"),
+            flag(signed, "signed"),
+            optional(whole, insecure_log_n, "insecure_log_n"),
+        )
         plan.parameters.warn_if_insecure(2)
         return cls._with(plan, progress)
 
@@ -286,7 +286,7 @@ class IntegerContext(
 
     def load(self, path: str | os.PathLike[str]) -> EncryptedIntegers:
         """Opens an array that `EncryptedIntegers.save` wrote."""
-        return self.attach(EncryptedIntegers(None, _native.Integers.open(path)))
+        return self.attach(EncryptedIntegers(None, _native.Integers.open(path_of(path))))
 
     def _apply(self, op: Op, operands: list[Any]) -> EncryptedIntegers:
         value = self._engine.apply(op, natives(operands), self._callback)
@@ -304,10 +304,3 @@ class IntegerContext(
 
     def __repr__(self) -> str:
         return f"IntegerContext({self.scheme}, t={self.t}, {self._made or 'no keys yet'})"
-
-
-def _scheme(name: object) -> str:
-    """Returns the name of a scheme, which native code then looks up."""
-    if not isinstance(name, str):
-        raise errors.ArgumentError(f"scheme is {name!r}: pass 'bgv' or 'bfv'")
-    return name

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sudare import _native, errors
 from sudare._encrypted import FUNCTIONS, Encrypted, ufuncs
 from sudare._native import Op
-from sudare._plain import array_of, whole
+from sudare._plain import array_of, shown, whole
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 """Integers."""
@@ -48,7 +48,7 @@ def _refuse_beyond_words(array: np.ndarray[Any, np.dtype[Any]]) -> None:
         if not -_MOST <= int(value) <= _MOST:
             raise errors.of_kind(
                 "ValueOutOfRange",
-                f"value {index} is {value}, but integers must lie below the modulus, which has at most "
+                f"value {index} is {shown(value)}, but integers must lie below the modulus, which has at most "
                 "62 bits: use smaller ones",
             )
 

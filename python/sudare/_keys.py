@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from sudare import _native, errors
+from sudare._plain import shown, string
 from sudare._progress import Progress, callback
 
 if TYPE_CHECKING:
@@ -215,6 +216,7 @@ def expected(key: _Key, digest: str | None) -> _Key:
     """Returns the key, whose file must have this digest if one is given."""
     if digest is None:
         return key
+    digest = string(digest, "expect")
     if not isinstance(key, _native.PublicKey | _native.IntegerPublicKey):
         raise errors.ArgumentError(
             f"expect is the digest of a public key, and this is a {type(key).__name__}: leave it out"
@@ -222,7 +224,7 @@ def expected(key: _Key, digest: str | None) -> _Key:
     needed = digest.lower()
     if len(needed) != 64 or any(digit not in "0123456789abcdef" for digit in needed):
         raise errors.ArgumentError(
-            f"expect is {digest!r}: pass the 64 hexadecimal digits of `PublicKey.digest`"
+            f"expect is {shown(digest)}: pass the 64 hexadecimal digits of `PublicKey.digest`"
         )
     if key.digest != needed:
         raise errors.of_kind(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sudare import _native
 from sudare._context import Keys
 from sudare._explain import Explanation
+from sudare._plain import expect_type, items
 from sudare._progress import Progress, callback
 
 
@@ -35,6 +35,11 @@ class JobPlan:
         return f"Plan({self.job})"
 
 
-def as_list(tables: _native.Table | Sequence[_native.Table]) -> list[_native.Table]:
+def as_list(tables: object) -> list[_native.Table]:
     """Returns a list of one table or several."""
-    return [tables] if isinstance(tables, _native.Table) else list(tables)
+    if isinstance(tables, _native.Table):
+        return [tables]
+    found = items(tables, "a table", "an EncryptedTable, or a list of them")
+    for table in found:
+        expect_type(table, "a table", _native.Table)
+    return found

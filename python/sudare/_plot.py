@@ -10,13 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from sudare import errors
-from sudare._plain import Floats
+from sudare._plain import Floats, plain_array, shown
 
 
 def axes(count: int, given: Any) -> list[Any]:
     """Returns the given axes, or the axes of a new figure."""
     if given is not None:
-        found = list(np.ravel(given))
+        found = list(np.ravel(plain_array(given, "axes")))
+        if not all(hasattr(on, "plot") for on in found):
+            raise errors.ArgumentError(f"axes is {shown(given)}: pass axes of matplotlib")
         if len(found) != count:
             raise errors.ArgumentError(f"{len(found)} axes are given: pass {count}")
         return found

@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from sudare._plain import flag
+
 Callback: TypeAlias = Callable[[str, int, int], object]
 """Called with the name of a step, its finished parts, and the number of parts."""
 
@@ -34,7 +36,7 @@ def callback(progress: Progress) -> Callback | None:
     """Returns the callback for native code: bars of tqdm for `True`, where tqdm is installed."""
     if callable(progress):
         return progress
-    if not progress:
+    if progress is None or not flag(progress, "progress"):
         return None
     try:
         return _Bars(importlib.import_module("tqdm.auto").tqdm)

@@ -39,6 +39,7 @@ import httpx
 
 from sudare import errors
 from sudare._native import Outgoing, read_receipt, read_server_key
+from sudare._plain import called, flag, items, optional, path_of, shown, string, whole
 
 __all__ = ["Client", "Job"]
 
@@ -125,6 +126,7 @@ class Job:
         sudare.errors.UnreachableError
             If the service is unreachable for minutes.
         """
+        progress = optional(called, progress, "progress")
         patience = _Patience()
         while not self._is_final:
             try:
@@ -168,7 +170,7 @@ class Job:
         sudare.errors.WrongFileError
             If the receipt is from another server, or for another computation.
         """
-        path = Path(path)
+        path = path_of(path)
         beside = path.with_name(f"{path.name}.receipt")
         for taken in (path, beside):
             if os.path.lexists(taken):
@@ -262,7 +264,14 @@ class Client:
     def __init__(
         self, url: str, token: str, *, server_key: str | None = None, verify: bool | str = True
     ) -> None:
-        address = httpx.URL(url)
+        url, token = string(url, "url"), _checked_token(token)
+        try:
+            address = httpx.URL(url)
+        except (httpx.InvalidURL, ValueError):
+            # The message does not repeat the address, which may have a password.
+            raise errors.ArgumentError(
+                "url is not an address: pass one such as https://server.example"
+            ) from None
         if address.userinfo:
             # The message does not repeat the password.
             raise errors.ArgumentError(
@@ -274,18 +283,18 @@ class Client:
                 f"url is {url}: the token would travel in clear: use https, or a tunnel to this machine"
             )
         if address.scheme not in {"http", "https"}:
-            raise errors.ArgumentError(f"url is {url!r}: pass an address such as https://server.example")
-        self._server_key = None if server_key is None else read_server_key(server_key)
-        # A proxy of the environment would see a token that goes to this machine in clear.
-        transport = httpx.HTTPTransport(verify=verify) if _is_loopback(address.host) else None
-        self._http = httpx.Client(
-            base_url=url.rstrip("/"),
-            # Responses are read raw, so the server must not compress them.
-            headers={"authorization": f"Bearer {_checked_token(token)}", "accept-encoding": "identity"},
-            timeout=httpx.Timeout(90.0, connect=20.0),
-            verify=verify,
-            transport=transport,
-        )
+            raise errors.ArgumentError(f"url is {shown(url)}: pass an address such as https://server.example")
+        pinned = optional(string, server_key, "server_key")
+        self._server_key = None if pinned is None else read_server_key(pinned)
+        is_path = isinstance(verify, str | os.PathLike)
+        verify = str(path_of(verify, "verify")) if is_path else flag(verify, "verify")
+        try:
+            self._http = _connections(url, address, token, verify)
+        except OSError as error:
+            kind = "NoFile" if isinstance(error, FileNotFoundError) else "Read"
+            raise errors.of_kind(
+                kind, f"verify is {shown(verify)}: {error}: pass the file of an authority's certificate"
+            ) from None
 
     def __repr__(self) -> str:
         return f"Client({str(self._http.base_url)!r}, …)"
@@ -337,7 +346,9 @@ class Client:
         sudare.errors.ArgumentError
             If the file is not of the collection, and for a secret key whatever the collection.
         """
-        return self._send(Outgoing(path, collection, plain_model), progress)
+        progress = optional(called, progress, "progress")
+        said = flag(plain_model, "plain_model")
+        return self._send(Outgoing(path_of(path), string(collection, "collection"), said), progress)
 
     def _send(self, file: Outgoing, progress: Callable[[int, int], object] | None = None) -> str:
         """Uploads a checked file, unless the service has it."""
@@ -397,8 +408,16 @@ class Client:
         history : bool, default False
             Whether the result has the weights after each iteration.
         """
-        tables = [table] if isinstance(table, str | os.PathLike) else list(table)
-        return self._compute("train", keys, tables, iterations=iterations, history=history)
+        single = isinstance(table, str | os.PathLike)
+        needed = "the path of a table, or a list of them"
+        tables: list[Any] = [table] if single else items(table, "table", needed)
+        return self._compute(
+            "train",
+            keys,
+            tables,
+            iterations=optional(whole, iterations, "iterations"),
+            history=flag(history, "history"),
+        )
 
     def predict(
         self, keys: _File, rows: _File, model: _File | Job, *, plain_model: bool = False
@@ -418,7 +437,8 @@ class Client:
         """
         if isinstance(model, Job):
             return self._compute("predict", keys, [rows], model=str(model.wait()._state["result"]))
-        return self._compute("predict", keys, [rows], model=Outgoing(model, "models", plain_model))
+        sent = Outgoing(path_of(model, "model"), "models", flag(plain_model, "plain_model"))
+        return self._compute("predict", keys, [rows], model=sent)
 
     def usage(self) -> dict[str, Any]:
         """Returns the usage of the service and its limits: `bytes`, `jobs`, `requests`, `cpu_seconds`."""
@@ -438,13 +458,16 @@ class Client:
 
     def _job(self, method: str, id: str) -> dict[str, Any]:
         """Requests the state of a job."""
-        if not _NAME.fullmatch(id):
-            raise errors.ArgumentError(f"id is {id!r}: pass the name of a job")
+        if not _NAME.fullmatch(string(id, "id")):
+            raise errors.ArgumentError(f"id is {shown(id)}: pass the name of a job")
         return _checked_job(self._json(method, f"/v1/jobs/{id}"))
 
     def _compute(self, kind: str, keys: _File, tables: Sequence[_File], **more: Any) -> Job:
         # The client checks all files before it sends the first.
-        files = [Outgoing(keys, "keys", False), *(Outgoing(table, "tables", False) for table in tables)]
+        files = [
+            Outgoing(path_of(keys, "keys"), "keys", False),
+            *(Outgoing(path_of(table, "table"), "tables", False) for table in tables),
+        ]
         digests = [self._send(file) for file in files]
         request = {"kind": kind, "keys": digests[0], "tables": digests[1:]}
         for name, value in more.items():
@@ -563,6 +586,20 @@ class Client:
         """Sends a request once."""
         with self._http.stream(method, path, **more) as got:
             return _Answer(got)
+
+
+def _connections(url: str, address: httpx.URL, token: str, verify: bool | str) -> httpx.Client:
+    """Makes the connections to a service."""
+    # A proxy of the environment would see a token that goes to this machine in clear.
+    transport = httpx.HTTPTransport(verify=verify) if _is_loopback(address.host) else None
+    return httpx.Client(
+        base_url=url.rstrip("/"),
+        # Responses are read raw, so the server must not compress them.
+        headers={"authorization": f"Bearer {token}", "accept-encoding": "identity"},
+        timeout=httpx.Timeout(90.0, connect=20.0),
+        verify=verify,
+        transport=transport,
+    )
 
 
 class _Answer:
@@ -702,9 +739,9 @@ def _lines(got: httpx.Response) -> Iterator[bytes]:
             )
 
 
-def _checked_token(text: str) -> str:
+def _checked_token(given: object) -> str:
     """Returns the token, if a header can carry it. Messages never repeat it."""
-    token = text.strip()
+    token = given.strip() if isinstance(given, str) else ""
     if not re.fullmatch("[!-~]+", token):
         raise errors.ArgumentError(
             "the token is empty, or has blanks or other characters that tokens do not have: pass the line "

@@ -34,6 +34,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from sudare import _native, errors
 from sudare._native import EvaluationKeys, Result, Table
+from sudare._plain import expect_type, flag, optional, path_of, shown, whole
 from sudare._plan import as_list
 from sudare._progress import Progress, callback
 from sudare._renamed import renamed
@@ -112,6 +113,11 @@ def compute(
     sudare.errors.FileError
         If a worker does not find the keys, or finds others.
     """
+    expect_type(keys, "keys", EvaluationKeys)
+    most, tries = optional(whole, shares, "shares"), whole(retries, "retries")
+    checkpoint = optional(path_of, checkpoint, "checkpoint")
+    resume, overwrite = flag(resume, "resume"), flag(overwrite, "overwrite")
+    history = flag(history, "history")
     if keys.path is None:
         raise errors.of_kind(
             "KeysInMemory",
@@ -134,8 +140,8 @@ def compute(
     _opened(_workers, key_file, lambda: tasks.trainer.worker)
     try:
         while trainer.iteration < trainer.iterations:
-            cut = trainer.shares(shares or 2 * pool.size())
-            trainer.update(_gradient(pool, tasks, cut, retries))
+            cut = trainer.shares(most or 2 * pool.size())
+            trainer.update(_gradient(pool, tasks, cut, tries))
             if report is not None:
                 report("training", trainer.iteration, trainer.iterations)
         return trainer.model()
@@ -222,7 +228,7 @@ def _pool(executor: Any) -> _Pool:
     if callable(executor):
         return _Executor(None, executor)
     raise errors.ArgumentError(
-        f"executor is {executor!r}: pass a concurrent.futures.Executor, a function that makes one, or a "
+        f"executor is {shown(executor)}: pass a concurrent.futures.Executor, a function that makes one, or a "
         "distributed.Client"
     )
 

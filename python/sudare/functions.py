@@ -22,7 +22,7 @@ import numpy as np
 from sudare import _native, errors
 from sudare._array import EncryptedArray
 from sudare._native import Op
-from sudare._plain import Floats, ends_of, floats, real, whole
+from sudare._plain import Floats, ends_of, floats, optional, real, whole
 
 __all__ = [
     "Function",
@@ -59,8 +59,7 @@ class _Fitted:
         precision_bits: float,
         gap: float = 0.0,
     ) -> None:
-        if degree is not None:
-            degree = whole(degree, "degree")
+        degree = optional(whole, degree, "degree")
         bits = real(precision_bits, "precision_bits")
         self.name = name
         self.interval = ends_of(interval, "the interval")
@@ -106,7 +105,13 @@ class _Fitted:
         return tuple(self._native.degrees)
 
     def _evaluate(self, operands: list[Floats], exact: bool) -> Floats:
-        equal = np.broadcast_arrays(*operands)
+        try:
+            equal = np.broadcast_arrays(*operands)
+        except ValueError:
+            raise errors.ShapeError(
+                f"shapes {' and '.join(str(x.shape) for x in operands)} do not go together: pass shapes that "
+                "broadcast"
+            ) from None
         return self._native.evaluate(list(equal), exact)
 
     def __repr__(self) -> str:

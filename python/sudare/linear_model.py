@@ -37,10 +37,25 @@ import numpy.typing as npt
 from sudare import _native, _plot, errors
 from sudare._coding import Cells, are_text, classes_of, has_categories, text_of
 from sudare._coding import read as read_cells
+from sudare._context import mode_of
 from sudare._estimator import Estimator, column, expect_one_a_row, names_of, weights_of_rows
 from sudare._keys import expected
 from sudare._native import Data, EvaluationKeys, PublicKey, Result, SecretKey, Table, TablePlan
-from sudare._plain import Floats, floats, whole
+from sudare._plain import (
+    Floats,
+    choice,
+    expect_type,
+    flag,
+    floats,
+    has_axes,
+    optional,
+    path_of,
+    real,
+    seeded,
+    shown,
+    string,
+    whole,
+)
 from sudare._plan import as_list
 from sudare._progress import Callback, Progress, callback
 from sudare._renamed import renamed
@@ -96,6 +111,10 @@ def compute(
     """
     report = callback(progress)
     given = as_list(tables)
+    expect_type(keys, "keys", EvaluationKeys)
+    checkpoint = optional(path_of, checkpoint, "checkpoint")
+    resume, overwrite = flag(resume, "resume"), flag(overwrite, "overwrite")
+    history = flag(history, "history")
     if len(given) == 1 and given[0].job.startswith("stats:"):
         if checkpoint is not None or resume or history:
             raise errors.ArgumentError(
@@ -149,31 +168,29 @@ class _Model(Estimator):
         y : array_like of shape (n_rows,)
             The targets.
         """
+        mode = self._read_options()
+        history, calibrate = flag(self.history, "history"), flag(self.calibrate, "calibrate")
         data, report = self._data(X, y), callback(self.progress)
         plan, options = self._plan_for(data, report), self._options()
-        if self.mode == "simulate":
+        if mode == "simulate":
             simulated = _native.simulate(
                 plan,
                 data,
                 **options,
-                history=self.history and self.share_bits is None,
-                calibrate=self.calibrate and self.share_bits is None,
+                history=history and self.share_bits is None,
+                calibrate=calibrate and self.share_bits is None,
                 progress=report,
             )
             self._set(simulated)
             self._raw = False
-        elif self.mode == "execute":
+        else:
             plan.parameters.warn_if_insecure(2)
             _, evaluation, secret = _native.generate_keys(plan, report)
             encrypted = plan.encrypt(secret, data, **options, progress=report)
             decrypted = self._compute(encrypted, evaluation).decrypt(secret, self._share_bits())
-            calibrated = self.calibrate and self.share_bits is None
+            calibrated = calibrate and self.share_bits is None
             self._set(decrypted.calibrated(data) if calibrated else decrypted.values())
             self._raw = self.share_bits is None
-        else:
-            raise errors.ArgumentError(
-                f"mode is {self.mode!r}: pass 'execute' or 'simulate'"
-            )
         return self
 
     def encrypt(
@@ -203,7 +220,10 @@ class _Model(Estimator):
         overwrite : bool, default False
             Whether the file may exist.
         """
+        expect_type(key, "key", PublicKey, SecretKey)
         key = expected(key, expect)
+        self._read_options()
+        path, overwrite = optional(path_of, path), flag(overwrite, "overwrite")
         data, report = self._data(X, y), callback(self.progress)
         table = TablePlan.of(key).encrypt(
             key, data, **self._options(), path=path, overwrite=overwrite, progress=report
@@ -221,9 +241,12 @@ class _Model(Estimator):
         assume_range: bool = False,
     ) -> _native.Decrypted:
         """Decrypts the result of these tables, to be shared to a number of bits if one is given."""
+        expect_type(result, "result", Result)
+        expect_type(key, "key", SecretKey)
+        self._read_options()
         share = self._share_bits() if share is None else whole(share, "share")
-        tables = None if table is None else as_list(table)
-        decrypted = result.decrypt(key, share, assume_range=assume_range, tables=tables)
+        promised, tables = flag(assume_range, "assume_range"), optional(as_list, table)
+        decrypted = result.decrypt(key, share, assume_range=promised, tables=tables)
         values = decrypted.values()
         if values["kind"] != self._kind:
             raise errors.of_kind(
@@ -237,7 +260,11 @@ class _Model(Estimator):
 
     def _share_bits(self) -> int | None:
         """Returns the bits to which coefficients are released, if they are."""
-        return None if self.share_bits is None else whole(self.share_bits, "share_bits")
+        return optional(whole, self.share_bits, "share_bits")
+
+    def _read_options(self) -> Literal["execute", "simulate"]:
+        """Checks options that are used after the table, and returns the mode."""
+        return mode_of(self.mode)
 
     def _warn_if_raw(self, calls: int) -> None:
         """Warns before coefficients leave that reveal the secret key."""
@@ -457,7 +484,8 @@ class LogisticRegression(_Model):
         `plan(n_rows, n_features)` plans for any table of at most that number of rows, with that number of
         features and `n_classes` classes. A column of categories counts once for each category.
         """
-        if np.ndim(n_rows):
+        if has_axes(n_rows):
+            self._read_options()
             return Plan(self._plan_for(self._data(n_rows, n_features), callback(self.progress)))
         return Plan(
             self._plan(
@@ -521,7 +549,7 @@ class LogisticRegression(_Model):
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> LogisticRegression:
         """Opens the JSON file of a model that `sudare decrypt` or `save` wrote."""
-        values = _native.read_model(path)
+        values = _native.read_model(path_of(path))
         model = cls(max_iter=values["iterations"])
         model._set(values)
         return model
@@ -532,6 +560,7 @@ class LogisticRegression(_Model):
         Only the user may read the file. Warns if the coefficients are for the owner of the key alone.
         """
         self._expect_fitted()
+        path, overwrite = path_of(path), flag(overwrite, "overwrite")
         self._warn_if_raw(2)
         _native.write_model(path, json.dumps(self._model), overwrite)
 
@@ -543,35 +572,33 @@ class LogisticRegression(_Model):
         like: Data | None = None,
         n_tables: int = 1,
     ) -> TablePlan:
-        for name in ("max_iter", "batch_size", "sigmoid_degree", "workers"):
-            if getattr(self, name) is not None:
-                whole(getattr(self, name), name)
         return TablePlan.train(
             n_rows,
             n_features,
-            iterations=self.max_iter,
-            preparation=self.preparation,
-            learning_rate=self.learning_rate,
-            rate=self.rate,
-            batch_size=self.batch_size,
-            c=self.C,
-            alpha=self.alpha,
+            iterations=optional(whole, self.max_iter, "max_iter"),
+            preparation=string(self.preparation, "preparation"),
+            learning_rate=optional(real, self.learning_rate, "learning_rate"),
+            rate=optional(string, self.rate, "rate"),
+            batch_size=optional(whole, self.batch_size, "batch_size"),
+            # An infinite C is no penalty.
+            c=real(self.C, "C", finite=False),
+            alpha=optional(real, self.alpha, "alpha", finite=False),
             classes=n_classes,
-            sigmoid_range=self.sigmoid_range,
-            sigmoid_degree=self.sigmoid_degree,
+            sigmoid_range=optional(real, self.sigmoid_range, "sigmoid_range"),
+            sigmoid_degree=optional(whole, self.sigmoid_degree, "sigmoid_degree"),
             shared_bits=self._share_bits(),
-            workers=self.workers,
+            workers=optional(whole, self.workers, "workers"),
             class_weights=self._class_weights(),
-            scorable=self.scorable,
+            scorable=flag(self.scorable, "scorable"),
             tables=n_tables,
             like=like,
             weights=None if like is None else self._given_weights(),
-            insecure_log_n=self.insecure_log_n,
+            insecure_log_n=optional(whole, self.insecure_log_n, "insecure_log_n"),
         )
 
     def _pooled_plan(self, n_rows: int, n_features: int, n_classes: int, n_owners: int) -> Plan:
         """Makes the plan of a fit to the rows of several owners: see `sudare.pool`."""
-        if self.preparation == "scale":
+        if isinstance(self.preparation, str) and self.preparation == "scale":
             raise errors.ArgumentError(
                 "the columns of several owners cannot be scaled, because nobody may know their largest "
                 "values: pass preparation='whiten' or 'standardize'"
@@ -586,15 +613,16 @@ class LogisticRegression(_Model):
                 report(f"widening the sigmoid's range to {found:g}", 1, 1)
             if found > _GOOD_RANGE:
                 warnings.warn(
-                    f"inner products of rows and weights need a sigmoid range of {found:g}, over which the "
-                    "polynomial is rough: use fewer iterations or a stronger penalty (smaller C), or merge "
-                    "rare categories",
+                    f"this table needs a sigmoid range of {found:g}, over which the polynomial is rough: use "
+                    "fewer iterations or a stronger penalty (smaller C), or merge rare categories",
                     stacklevel=3,
                 )
         return plan
 
     def _data(self, X: object, y: object) -> Data:
-        if self.missing == "refuse" and not has_categories(X):
+        missing = choice(self.missing, "missing", ("refuse", "mean", "drop", "flag"))
+        unseen = choice(self.unseen, "unseen", ("refuse", "zero"))
+        if missing == "refuse" and not has_categories(X):
             rows, labels = self._training_data(X, y, numeric=False)
             self.classes_, self._texts, members = _classes(labels)
             named = (self._target(y), self._texts, members)
@@ -603,11 +631,11 @@ class LogisticRegression(_Model):
         cells, labels = read_cells(X), self._labels(y)
         expect_one_a_row(len(cells.numbers), len(labels))
         self._set_columns(cells.names)
-        if self.missing == "drop":
+        if missing == "drop":
             cells, labels = cells.complete(labels)
         self.classes_, self._texts, members = _classes(labels)
         target = self._target(y)
-        encoding = cells.fit((target, self._texts), missing=self.missing, unseen=self.unseen)
+        encoding = cells.fit((target, self._texts), missing=missing, unseen=unseen)
         columns, rows = cells.encode(encoding)
         named = (target, self._texts, members)
         text = are_text(self.classes_)
@@ -661,6 +689,10 @@ class LogisticRegression(_Model):
         _, rows = cells.encode(json.dumps(self.encoding_))
         return rows
 
+    def _read_options(self) -> Literal["execute", "simulate"]:
+        flag(self.scorable, "scorable")
+        return super()._read_options()
+
     def _class_weights(self) -> str | None:
         """Returns the source of class weights, which the server sees."""
         found = self.class_weight
@@ -669,7 +701,7 @@ class LogisticRegression(_Model):
         if isinstance(found, Mapping):
             return "given"
         raise errors.ArgumentError(
-            f"class_weight is {found!r}: pass None, 'balanced' or a dictionary of weights by class"
+            f"class_weight is {shown(found)}: pass None, 'balanced' or a dictionary of weights by class"
         )
 
     def _given_weights(self) -> list[float] | None:
@@ -681,27 +713,23 @@ class LogisticRegression(_Model):
         unknown = [label for label in given if label not in classes]
         if unknown:
             raise errors.ArgumentError(
-                f"class_weight has {unknown[0]!r}, which is not a class: the classes are {classes}"
+                f"class_weight has {shown(unknown[0])}, which is not a class: the classes are {classes}"
             )
-        try:
-            return [float(given.get(label, 1.0)) for label in classes]
-        except (TypeError, ValueError) as error:
-            raise errors.ArgumentError(f"class_weight: {error}: pass a number for each class") from None
+        return [
+            real(given.get(label, 1.0), f"the class_weight of {shown(label)}", finite=False)
+            for label in classes
+        ]
 
     def _options(self) -> dict[str, Any]:
         return {"order": self._order(), "class_weights": self._given_weights()}
 
     def _order(self) -> bytes | None:
         """Returns the seed of the order of rows."""
-        state = self.random_state
-        if state is None:
-            return None
-        generator = state if hasattr(state, "bytes") else np.random.default_rng(state)
-        return bytes(generator.bytes(32))
+        return optional(seeded, self.random_state, "random_state", 32)
 
     def _encrypted(self, data: Data, key: PublicKey | SecretKey) -> None:
         vars(self).pop("_inputs", None)
-        if self.scorable:
+        if flag(self.scorable, "scorable"):
             # Rows can be encrypted for a model before its owner has it.
             plan = TablePlan.scoring(key, 1)
             self._inputs = plan.features_of(data, class_weights=self._given_weights())
@@ -916,7 +944,8 @@ class _LeastSquares(_Model):
         `plan(X, y)` plans for this table. `plan(n_rows, n_features)` plans for any table of at most that
         number of rows, with that number of features.
         """
-        if np.ndim(n_rows):
+        if has_axes(n_rows):
+            self._read_options()
             return Plan(self._plan_for(self._data(n_rows, n_features), callback(self.progress)))
         return Plan(self._plan(whole(n_rows, "n_rows"), whole(n_features, "n_features")))
 
@@ -955,8 +984,13 @@ class _LeastSquares(_Model):
             n_rows,
             n_features + 1,
             share_bits=self._share_bits(),
-            insecure_log_n=self.insecure_log_n,
+            insecure_log_n=optional(whole, self.insecure_log_n, "insecure_log_n"),
         )
+
+    def _read_options(self) -> Literal["execute", "simulate"]:
+        flag(self.fit_intercept, "fit_intercept")
+        self._penalty()
+        return super()._read_options()
 
     def _plan_for(self, data: Data, report: Callback | None) -> TablePlan:
         return self._plan(data.rows, data.features - 1)
@@ -1106,8 +1140,7 @@ class Ridge(_LeastSquares):
         self.alpha = alpha
 
     def _penalty(self) -> float:
-        if not 0.0 <= self.alpha < np.inf:
-            raise errors.ArgumentError(
-                f"alpha is {self.alpha}: it must be finite and not negative"
-            )
-        return self.alpha
+        found = real(self.alpha, "alpha", finite=False)
+        if not 0.0 <= found < np.inf:
+            raise errors.ArgumentError(f"alpha is {found}: it must be finite and not negative")
+        return found

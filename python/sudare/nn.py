@@ -30,14 +30,29 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from sudare import _native, _plain, errors
+from sudare import _native, errors
 from sudare._native import HiddenNetworkPlan, NetworkPlan
+from sudare._plain import (
+    choice,
+    expect_type,
+    flag,
+    hidden,
+    items,
+    mapping,
+    octets,
+    optional,
+    pair,
+    path_of,
+    plain_array,
+    real,
+    reals,
+    whole,
+)
 from sudare._renamed import renamed
 
 __all__ = [
@@ -80,8 +95,9 @@ class Network:
             `{"residual": {"layers": [...], "shortcut": [...]}}` adds the input of layers to their output,
             or the input after the affine layers of a shortcut.
         """
-        sizes = [_plain.whole(size, "a size of the input") for size in input_shape]
-        description = {"input": sizes, "layers": list(layers)}
+        listed = items(input_shape, "input_shape", "the sizes of a sample, such as (4,)")
+        sizes = [whole(size, "a size of the input") for size in listed]
+        description = {"input": sizes, "layers": items(layers, "layers", "a list of layers")}
         return cls(_native.Network.from_json(_json("layers", description)))
 
     @classmethod
@@ -102,7 +118,9 @@ class Network:
         """
         described: list[object] = []
         inputs = 0
-        for i, (weights, bias) in enumerate(layers):
+        needed = "a pair (weights, bias) for each layer"
+        for i, layer in enumerate(items(layers, "layers", needed)):
+            weights, bias = pair(layer, f"layer {i}", needed)
             matrix = _weights(weights, f"the weights of layer {i}", 2)
             inputs = inputs or matrix.shape[1]
             if described:
@@ -126,11 +144,11 @@ class Network:
         degree : int, default 7
             The degree of the polynomials for activations of an ONNX model.
         """
-        return cls(_native.Network.load(Path(path), _plain.whole(degree, "degree")))
+        return cls(_native.Network.load(path_of(path), whole(degree, "degree")))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the network to a file of JSON, and replaces an existing file."""
-        self._native.save(Path(path))
+        self._native.save(path_of(path))
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -262,7 +280,11 @@ class Secret:
 
         A passphrase seals the file: nobody decrypts without it, and nobody can restore a forgotten one.
         """
-        self._native.save(Path(path), overwrite=overwrite, passphrase=passphrase)
+        self._native.save(
+            path_of(path),
+            overwrite=flag(overwrite, "overwrite"),
+            passphrase=optional(hidden, passphrase, "passphrase"),
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise errors.of_kind(
@@ -312,7 +334,7 @@ class _Planned:
 
         Warns (`SecurityWarning`) if others may read the file.
         """
-        return Secret(self._native.open_secret(Path(path), passphrase))
+        return Secret(self._native.open_secret(path_of(path), optional(hidden, passphrase, "passphrase")))
 
     def _matrix(self, samples: npt.ArrayLike) -> Numbers:
         """Returns samples as rows."""
@@ -323,25 +345,29 @@ class _Planned:
 
         Samples outside the calibrated ranges are refused (`NnError` of the kind `"NnOutOfRange"`).
         """
+        expect_type(secret, "secret", Secret)
         return Batch(self._native.encrypt(secret._native, self._matrix(samples)))
 
     def decrypt(self, secret: Secret, batch: Batch) -> Numbers:
         """Decrypts results, a row for each sample."""
+        expect_type(secret, "secret", Secret)
+        expect_type(batch, "batch", Batch)
         return self._native.decrypt(secret._native, batch._native)
 
     def to_bytes(self, value: Keys | Batch) -> bytes:
         """Returns the bytes of a file of the server's keys or of a batch."""
+        expect_type(value, "value", Keys, Batch)
         if isinstance(value, Keys):
             return self._native.write_keys(value._native)
         return self._native.write_batch(value._native)
 
     def keys_from_bytes(self, data: bytes) -> Keys:
         """Reads keys that `to_bytes` returned."""
-        return Keys(self._native.read_keys(_plain.octets(data, "the file of keys")))
+        return Keys(self._native.read_keys(octets(data, "the file of keys")))
 
     def batch_from_bytes(self, data: bytes, samples: int) -> Batch:
         """Reads a batch of this number of samples that `to_bytes` returned."""
-        file, count = _plain.octets(data, "the file of a batch"), _plain.whole(samples, "samples")
+        file, count = octets(data, "the file of a batch"), whole(samples, "samples")
         return Batch(self._native.read_batch(file, count))
 
 
@@ -376,6 +402,8 @@ class Plan(_Planned):
 
     def compute(self, keys: Keys, batch: Batch) -> Batch:
         """Computes the network on encrypted samples: the server's part."""
+        expect_type(keys, "keys", Keys)
+        expect_type(batch, "batch", Batch)
         return Batch(self._native.run(keys._native, batch._native))
 
     run = renamed(compute, "run")
@@ -414,6 +442,7 @@ class HiddenPlan(_Planned):
     _native: HiddenNetworkPlan
 
     def __init__(self, outline: dict[str, Any]) -> None:
+        mapping(outline, "outline", "the dictionary of an outline")
         self.outline = outline
         """The knowledge of the server, as JSON."""
         self._native = HiddenNetworkPlan(_json("an outline", outline))
@@ -428,27 +457,34 @@ class HiddenPlan(_Planned):
 
     def encrypt_weights(self, secret: Secret, network: Network) -> bytes:
         """Encrypts the weights of the network, and returns the bytes of their file."""
+        expect_type(secret, "secret", Secret)
+        expect_type(network, "network", Network)
         return self._native.encrypt_weights(secret._native, network._native)
 
     def weights_from_bytes(self, data: bytes) -> Weights:
         """Reads weights that `encrypt_weights` returned."""
-        return Weights(self._native.read_weights(_plain.octets(data, "the file of weights")))
+        return Weights(self._native.read_weights(octets(data, "the file of weights")))
 
     def check(self, network: Network, samples: npt.ArrayLike) -> None:
         """Refuses samples that leave the calibrated ranges anywhere in the network.
 
         `execute` and `simulate` do it, too. `encrypt` does not know the weights, and checks only features.
         """
+        expect_type(network, "network", Network)
         self._native.check(network._native, network._samples(samples))
 
     def compute(self, keys: Keys, weights: Weights, batch: Batch) -> Batch:
         """Computes the network on an encrypted sample: the server's part."""
+        expect_type(keys, "keys", Keys)
+        expect_type(weights, "weights", Weights)
+        expect_type(batch, "batch", Batch)
         return Batch(self._native.run(keys._native, weights._native, batch._native))
 
     run = renamed(compute, "run")
 
     def execute(self, network: Network, samples: npt.ArrayLike) -> Numbers:
         """Does all steps in one process with new keys, sample after sample."""
+        expect_type(network, "network", Network)
         rows = _matrix(samples, network.input_shape)
         self.check(network, rows)
         secret, keys = self.make_keys()
@@ -462,10 +498,12 @@ class HiddenPlan(_Planned):
         self, network: Network, samples: npt.ArrayLike, labels: npt.ArrayLike | None = None
     ) -> Evaluation:
         """Compares encrypted and clear results like `Plan.evaluate`, for a network with this outline."""
+        expect_type(network, "network", Network)
         return _evaluation(network.predict(samples), self.execute(network, samples), labels)
 
     def simulate(self, network: Network, samples: npt.ArrayLike) -> Numbers:
         """Does the same steps with samples in the clear, without errors of encryption."""
+        expect_type(network, "network", Network)
         rows = _matrix(samples, network.input_shape)
         self.check(network, rows)
         return np.concatenate(
@@ -506,19 +544,17 @@ def plan(
     precision_bits : float, default 8.0
         `-log2` of the tolerable error of each activation, relative to its range.
     """
-    if packing not in (None, "features", "sample"):
-        raise errors.ArgumentError(
-            f"packing is {packing!r}: pass 'features', 'sample', or None for the faster one"
-        )
-    count = _plain.whole(batch, "batch")
+    expect_type(network, "network", Network)
+    packed = optional(choice, packing, "packing", ("features", "sample"))
+    count = whole(batch, "batch")
     ranges = _ranges(network, calibration, ranges, margin)
     options = {
         "samples": count,
-        "packing": packing or ("sample" if count <= 2 else "features"),
-        "precision_bits": _plain.real(precision_bits, "precision_bits"),
+        "packing": packed or ("sample" if count <= 2 else "features"),
+        "precision_bits": real(precision_bits, "precision_bits"),
     }
     native = NetworkPlan(network._native, _json("ranges", ranges), json.dumps(options))
-    return Plan(network, dict(ranges), native)
+    return Plan(network, ranges, native)
 
 
 def plan_hidden(
@@ -534,7 +570,8 @@ def plan_hidden(
     The parameters are as for `plan`. The server makes its plan from the outline: `HiddenPlan(outline)`. In
     it, the bounds of given ranges become powers of two as well.
     """
-    bits = _plain.real(precision_bits, "precision_bits")
+    expect_type(network, "network", Network)
+    bits = real(precision_bits, "precision_bits")
     ranges = _ranges(network, calibration, ranges, margin)
     outline = json.loads(network._native.outline(_json("ranges", ranges), bits))
     planned = HiddenPlan(outline)
@@ -546,7 +583,11 @@ def _evaluation(clear: Numbers, encrypted: Numbers, labels: npt.ArrayLike | None
     classes = [_classes(clear), _classes(encrypted)]
     shares: list[float | None] = [None, None]
     if labels is not None:
-        known = np.asarray(labels)
+        known = plain_array(labels, "labels")
+        if known.dtype.kind not in "biuf":
+            raise errors.DtypeError(
+                f"labels have the type {known.dtype}: pass the place of the class of each sample, from 0"
+            )
         if known.shape != (len(clear),):
             raise errors.of_kind(
                 "NnShape",
@@ -577,10 +618,10 @@ def _ranges(
 ) -> dict[str, Any]:
     """Returns the given ranges, or the ranges of samples."""
     if ranges is not None:
-        return ranges
+        return dict(mapping(ranges, "ranges", "the ranges of another plan"))
     if calibration is None:
         raise errors.of_kind("NnShape", "no ranges are known: pass samples as calibration, or ranges")
-    samples, widened = network._samples(calibration), _plain.real(margin, "margin")
+    samples, widened = network._samples(calibration), real(margin, "margin")
     calibrated: dict[str, Any] = json.loads(network._native.calibrate(samples, widened))
     return calibrated
 
@@ -591,7 +632,8 @@ def _json(what: str, value: object) -> str:
         return json.dumps(value, default=_listed, allow_nan=False)
     except errors.Error:
         raise
-    except (TypeError, ValueError) as error:
+    # Deeply nested layers end in a RecursionError.
+    except (RecursionError, TypeError, ValueError) as error:
         raise errors.of_kind(
             "NnNetwork",
             f"the network has {what} that cannot be written ({error}): pass finite numbers"
@@ -610,7 +652,7 @@ def _listed(value: object) -> object:
 
 def _weights(values: npt.ArrayLike, what: str, axes: int) -> Numbers:
     """Converts weights to finite numbers with a number of axes."""
-    array = _plain.reals(values, what, "NnShape")
+    array = reals(values, what, "NnShape")
     if array.ndim != axes:
         needed = "a matrix" if axes == 2 else "one number for each output"
         raise errors.of_kind("NnShape", f"{what} have the shape {array.shape}: pass {needed}")
@@ -626,7 +668,7 @@ def _weights(values: npt.ArrayLike, what: str, axes: int) -> Numbers:
 
 def _matrix(samples: npt.ArrayLike, shape: tuple[int, ...]) -> Numbers:
     """Converts samples of this shape, or flat ones, to rows."""
-    array = _plain.reals(samples, "samples", "NnShape")
+    array = reals(samples, "samples", "NnShape")
     features = (math.prod(shape),)
     if len(array.shape) < 2 or array.shape[0] == 0 or array.shape[1:] not in (features, shape):
         axes = " or ".join(

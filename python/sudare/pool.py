@@ -33,7 +33,19 @@ from sudare._estimator import column, is_missing
 from sudare._frames import Frame, Maker
 from sudare._keys import expected
 from sudare._native import Data, PooledTransform, PublicKey, SecretKey, Sums, Table
-from sudare._plain import whole
+from sudare._plain import (
+    choice,
+    expect_type,
+    flag,
+    items,
+    mapping,
+    optional,
+    path_of,
+    real,
+    shown,
+    string,
+    whole,
+)
 from sudare._progress import Progress, callback
 from sudare.stats import Plan, Summary
 
@@ -61,7 +73,7 @@ class Schema:
     """
 
     def __init__(self, text: str) -> None:
-        self._native = _native.Schema.from_json(text)
+        self._native = _native.Schema.from_json(string(text, "text"))
 
     @classmethod
     def draft(
@@ -91,20 +103,27 @@ class Schema:
         unseen : {"refuse", "zero"}, default "refuse"
             The treatment of unknown categories, as for `LogisticRegression`.
         """
+        names = [
+            string(name, "the name of an owner")
+            for name in items(owners, "owners", "the names of all owners")
+        ]
+        missing = choice(missing, "missing", ("refuse", "drop", "flag"))
+        unseen = choice(unseen, "unseen", ("refuse", "zero"))
         target = None if y is None else _target(X, y)
         cells = _cells(X, y, target)
         drafted = _native.Schema.draft(
-            *cells.native(), list(owners), missing=missing, unseen=unseen, target=target
+            *cells.native(), names, missing=missing, unseen=unseen, target=target
         )
         return cls(drafted.to_json())
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Schema:
         """Opens the schema in a file."""
-        return cls(_native.Schema.open(path).to_json())
+        return cls(_native.Schema.open(path_of(path)).to_json())
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Writes the schema to a file."""
+        path, overwrite = path_of(path), flag(overwrite, "overwrite")
         try:
             with open(path, "w" if overwrite else "x", encoding="utf-8") as file:
                 file.write(self.to_json())
@@ -165,9 +184,14 @@ def plan(schema: Schema, n_rows: int, model: LogisticRegression | None = None) -
     model : LogisticRegression, optional
         The model to train; without it, statistics are planned.
     """
+    expect_type(schema, "schema", Schema)
     rows, columns = whole(n_rows, "n_rows"), len(schema.columns)
     if model is None:
         return Plan(_native.TablePlan.statistics(rows, columns))
+    # Imported late, because it imports scikit-learn.
+    from sudare.linear_model import LogisticRegression
+
+    expect_type(model, "model", LogisticRegression)
     return model._pooled_plan(rows, columns, len(schema.classes), len(schema.owners))
 
 
@@ -185,12 +209,19 @@ def encrypt_sums(
     They are exact, and of the same size for all rows. With `expect`, a public key with another digest is
     refused.
     """
-    return Sums.encrypt(expected(key, expect), schema._native, owner, schema._data(X, y))
+    expect_type(schema, "schema", Schema)
+    expect_type(key, "key", PublicKey)
+    data = schema._data(X, y)
+    return Sums.encrypt(expected(key, expect), schema._native, string(owner, "owner"), data)
 
 
 def add(schema: Schema, sums: Sequence[Sums]) -> Sums:
     """Adds the sums of all owners: the server's part, which needs no key."""
-    return Sums.add(schema._native, list(sums))
+    expect_type(schema, "schema", Schema)
+    parts = items(sums, "sums", "the sums of all owners")
+    for part in parts:
+        expect_type(part, "an owner's part of sums", Sums)
+    return Sums.add(schema._native, parts)
 
 
 def statistics(schema: Schema, total: Sums, key: SecretKey, *, like: Frame | None = None) -> Summary:
@@ -198,8 +229,10 @@ def statistics(schema: Schema, total: Sums, key: SecretKey, *, like: Frame | Non
 
     `like` is as for `sudare.stats.decrypt`.
     """
+    _expect_total(schema, total, key)
+    make = Maker.like(like)
     decrypted = total.statistics(schema._native, key)
-    return Summary(decrypted, decrypted.values(), Maker.like(like))
+    return Summary(decrypted, decrypted.values(), make)
 
 
 def make_transform(
@@ -213,9 +246,14 @@ def make_transform(
 
     `class_weight` has weights by class, for keys of a model with class weights.
     """
+    _expect_total(schema, total, key)
     weights = None
     if class_weight is not None:
-        named = {text_of(label): float(weight) for label, weight in class_weight.items()}
+        given = mapping(class_weight, "class_weight", "a dictionary of weights by class")
+        named = {
+            text_of(label): real(weight, f"the class_weight of {shown(label)}", finite=False)
+            for label, weight in given.items()
+        }
         unknown = [label for label in named if label not in schema.classes]
         if unknown:
             raise errors.ArgumentError(
@@ -242,10 +280,20 @@ def encrypt(
     With `path` they go to that file instead of memory. With `expect`, a public key with another digest is
     refused.
     """
-    data = Schema(transform.schema.to_json())._data(X, y)
-    report = callback(progress)
+    expect_type(transform, "transform", PooledTransform)
+    expect_type(key, "key", PublicKey)
+    owner, report = string(owner, "owner"), callback(progress)
+    path, overwrite = optional(path_of, path), flag(overwrite, "overwrite")
     key = expected(key, expect)
+    data = Schema(transform.schema.to_json())._data(X, y)
     return transform.encrypt(key, owner, data, path=path, overwrite=overwrite, progress=report)
+
+
+def _expect_total(schema: Schema, total: Sums, key: SecretKey) -> None:
+    """Checks the types of what is decrypted."""
+    expect_type(schema, "schema", Schema)
+    expect_type(total, "total", Sums)
+    expect_type(key, "key", SecretKey)
 
 
 def _target(X: object, y: object) -> str:

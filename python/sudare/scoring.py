@@ -41,8 +41,8 @@ from sudare._keys import expected
 from sudare._native import Data, EvaluationKeys, PublicKey, SecretKey
 from sudare._native import Result as EncryptedResult
 from sudare._native import Table as EncryptedTable
-from sudare._plain import Floats, whole
-from sudare._plan import JobPlan
+from sudare._plain import Floats, expect_type, flag, optional, path_of, real, whole
+from sudare._plan import JobPlan, as_list
 from sudare._progress import Progress, callback
 from sudare._renamed import renamed
 from sudare.linear_model import LogisticRegression, labels_of
@@ -95,7 +95,8 @@ class Plan(JobPlan):
         n_rows : int
             The number of rows.
         """
-        return cls(_native.TablePlan.scoring(key, n_rows))
+        expect_type(key, "key", PublicKey, EvaluationKeys, SecretKey)
+        return cls(_native.TablePlan.scoring(key, whole(n_rows, "n_rows")))
 
     def encrypt(
         self,
@@ -134,6 +135,7 @@ class Plan(JobPlan):
         progress : callable or bool, optional
             Called as `progress(step, done, total)`. `True` shows bars of tqdm.
         """
+        expect_type(key, "key", PublicKey, SecretKey)
         features = self._features(like)
         encoding = json.loads(features).get("encoding")
         if encoding is None:
@@ -147,8 +149,8 @@ class Plan(JobPlan):
             expected(key, expect),
             Data(names, rows, labels=None if y is None else _labels(y, names, len(rows))),
             features,
-            path=path,
-            overwrite=overwrite,
+            path=optional(path_of, path),
+            overwrite=flag(overwrite, "overwrite"),
             progress=callback(progress),
         )
 
@@ -159,6 +161,7 @@ class Plan(JobPlan):
 
         With `expect`, a public key with another digest is refused.
         """
+        expect_type(key, "key", PublicKey, SecretKey)
         return self._native.encrypt_model(expected(key, expect), _json(model))
 
     def _features(self, like: Any) -> str:
@@ -166,7 +169,7 @@ class Plan(JobPlan):
         if isinstance(like, LogisticRegression):
             return like._features()
         if isinstance(like, (str, os.PathLike)):
-            return self._native.read_features(like)
+            return self._native.read_features(path_of(like, "like"))
         if isinstance(like, tuple) and len(like) == 2:
             return self._native.features_of(LogisticRegression()._data(*like))
         columns = read(like)
@@ -216,6 +219,9 @@ def plan(
     insecure_log_n : int, optional
         For tests: `log2` of the degree of another ring, without security.
     """
+    share_bits = optional(whole, share_bits, "share_bits")
+    score_range = optional(real, score_range, "score_range")
+    probability_bits = optional(whole, probability_bits, "probability_bits")
     if (share_bits is None) != (score_range is None):
         raise errors.of_kind(
             "Usage",
@@ -229,14 +235,14 @@ def plan(
         )
     return Plan(
         _native.TablePlan.predict(
-            n_rows,
-            n_features,
+            whole(n_rows, "n_rows"),
+            whole(n_features, "n_features"),
             classes=whole(n_classes, "n_classes"),
             probability_bits=probability_bits,
-            sigmoid_range=sigmoid_range,
+            sigmoid_range=real(sigmoid_range, "sigmoid_range"),
             share_bits=share_bits,
             score_range=score_range,
-            insecure_log_n=insecure_log_n,
+            insecure_log_n=optional(whole, insecure_log_n, "insecure_log_n"),
         )
     )
 
@@ -261,6 +267,8 @@ def compute(
     progress : callable or bool, optional
         Called as `progress(step, done, total)`. `True` shows bars of tqdm.
     """
+    expect_type(rows, "rows", EncryptedTable)
+    expect_type(keys, "keys", EvaluationKeys)
     by = model if isinstance(model, EncryptedResult) else _json(model)
     return rows.score(keys, by, callback(progress))
 
@@ -297,7 +305,9 @@ def _scores(
     result: EncryptedResult, key: SecretKey, bits: int | None, table: EncryptedTable | None
 ) -> Scores:
     """Decrypts scores, to be shared to a number of bits if one is given."""
-    values = result.decrypt(key, bits, tables=None if table is None else [table]).values()
+    expect_type(result, "result", EncryptedResult)
+    expect_type(key, "key", SecretKey)
+    values = result.decrypt(key, bits, tables=optional(as_list, table)).values()
     if values["kind"] != "scores":
         raise errors.of_kind(
             "OtherJob",
@@ -319,6 +329,7 @@ def _scores(
 
 def _json(model: LogisticRegression) -> str:
     """Returns the file of a fitted model."""
+    expect_type(model, "model", LogisticRegression)
     model._expect_fitted()
     return json.dumps(model._model)
 

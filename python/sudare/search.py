@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,23 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from sudare import _native, _plain, errors
+from sudare import _native, errors
+from sudare._plain import (
+    choice,
+    expect_type,
+    flag,
+    hidden,
+    items,
+    octets,
+    optional,
+    path_of,
+    plain_array,
+    real,
+    reals,
+    shown,
+    string,
+    whole,
+)
 from sudare._progress import Progress, callback
 from sudare._renamed import renamed
 
@@ -117,7 +134,8 @@ class Plan:
 
         `secret.key` is for you alone, `public.key` encrypts, and `evaluation.key` is for the server.
         """
-        path = Path(folder)
+        path = path_of(folder, "folder")
+        passphrase, overwrite = optional(hidden, passphrase, "passphrase"), flag(overwrite, "overwrite")
         self._native.write_keys(path, passphrase, overwrite, callback(progress))
         return Keys(path, passphrase=passphrase)
 
@@ -167,15 +185,14 @@ def plan(
     insecure_log_n : int, optional
         For tests: `log2` of the degree of another ring, without security.
     """
-    whole, real = _plain.whole, _plain.real
-    threshold = {
-        "at": None if at is None else real(at, "at"),
-        "margin": None if margin is None else real(margin, "margin"),
-    }
-    if largest is not None:
-        largest = real(largest, "largest")
-    if largest_query is not None:
-        largest_query = real(largest_query, "largest_query")
+    threshold = {"at": optional(real, at, "at"), "margin": optional(real, margin, "margin")}
+    largest = optional(real, largest, "largest")
+    largest_query = optional(real, largest_query, "largest_query")
+    metrics = {"cosine": "Cosine", "inner": "InnerProduct", "euclidean": "Euclidean"}
+    modes = {"encrypted": "Encrypted", "plain-index": "PlainIndex", "plain-query": "PlainQuery"}
+    metric = choice(metric, "metric", ("cosine", "inner", "euclidean"))
+    mode = choice(mode, "mode", ("encrypted", "plain-index", "plain-query"))
+    answer = choice(answer, "answer", ("scores", "count", "matches"))
     if (answer == "scores") != (at is None) or (at is None) != (margin is None):
         raise errors.ArgumentError(
             "counts and matches need at= and margin=, scores need neither: give both or none"
@@ -187,54 +204,38 @@ def plan(
     }
     if metric != "cosine" and largest is None:
         raise errors.ArgumentError("inner products and distances need the largest norm of a vector: pass largest=")
-    metrics: dict[str, Any] = {
-        "cosine": "Cosine",
-        "inner": {
-            "InnerProduct": {
-                "largest": largest,
-                "largest_query": largest if largest_query is None else largest_query,
-            }
-        },
-        "euclidean": {"Euclidean": {"largest": largest}},
-    }
-    modes = {"encrypted": "Encrypted", "plain-index": "PlainIndex", "plain-query": "PlainQuery"}
-    for name, given, known in (
-        ("metric", metric, set(metrics)),
-        ("mode", mode, set(modes)),
-        ("answer", answer, set(answers)),
-    ):
-        if not isinstance(given, str) or given not in known:
-            raise errors.ArgumentError(f"{name} is {given!r}: pass one of {sorted(known)}")
+    norms = {"largest": largest}
+    if metric == "inner":
+        norms["largest_query"] = largest if largest_query is None else largest_query
     setup = {
         "spec": {
             "dimension": whole(dimension, "dimension"),
             "rows": whole(rows, "rows"),
-            "metric": metrics[metric],
+            "metric": metrics[metric] if metric == "cosine" else {metrics[metric]: norms},
             "mode": modes[mode],
             "answer": answers[answer],
         },
         "payload": _payload(payload),
     }
-    log_n = None if insecure_log_n is None else whole(insecure_log_n, "insecure_log_n")
+    log_n = optional(whole, insecure_log_n, "insecure_log_n")
     return Plan(_native.SearchPlan.make(json.dumps(setup), log_n))
 
 
-def _payload(text: str) -> Any:
-    kind, _, sizes = text.partition(":")
-    parts = sizes.split("x")
-    if text == "rows":
+def _payload(payload: object) -> Any:
+    given = payload if isinstance(payload, str) else ""
+    if given == "rows":
         return "rows"
-    if kind == "integers" and len(parts) == 2 and all(part.isdecimal() for part in parts):
-        return {"integers": {"columns": int(parts[0]), "bits": int(parts[1])}}
-    if kind == "bytes" and sizes.isdecimal():
-        return {"bytes": {"most": int(sizes)}}
+    if sizes := re.fullmatch("integers:([0-9]{1,9})x([0-9]{1,9})", given):
+        return {"integers": {"columns": int(sizes[1]), "bits": int(sizes[2])}}
+    if sizes := re.fullmatch("bytes:([0-9]{1,9})", given):
+        return {"bytes": {"most": int(sizes[1])}}
     raise errors.ArgumentError(
-        f"payload is {text!r}: pass rows, integers:COLUMNSxBITS or bytes:MAXIMUM"
+        f"payload is {shown(payload)}: pass rows, integers:COLUMNSxBITS or bytes:MAXIMUM"
     )
 
 
 def _vectors(setup: Any, vectors: npt.ArrayLike) -> _Floats:
-    array = _plain.reals(vectors, "vectors", "SearchShape")
+    array = reals(vectors, "vectors", "SearchShape")
     dimension = setup["spec"]["dimension"]
     if array.ndim != 2 or array.shape[1] != dimension:
         raise errors.of_kind(
@@ -245,7 +246,7 @@ def _vectors(setup: Any, vectors: npt.ArrayLike) -> _Floats:
 
 
 def _query(setup: Any, vector: npt.ArrayLike) -> _Floats:
-    array = _plain.reals(vector, "the coordinates of a query", "SearchShape")
+    array = reals(vector, "the coordinates of a query", "SearchShape")
     dimension = setup["spec"]["dimension"]
     if array.shape != (dimension,):
         raise errors.of_kind(
@@ -257,7 +258,8 @@ def _query(setup: Any, vector: npt.ArrayLike) -> _Floats:
 
 def _rows(rows: Iterable[int]) -> set[int]:
     """Checks numbers of rows."""
-    return {_plain.whole(row, "the number of a row") for row in rows}
+    listed = items(rows, "deleted", "a list of numbers of rows")
+    return {whole(row, "the number of a row") for row in listed}
 
 
 _Carried = list[list[int]] | list[bytes]
@@ -274,10 +276,7 @@ def _carried(setup: Any, rows: int, payloads: npt.ArrayLike | None) -> _Carried 
     if "bytes" in kind:
         return _texts(rows, payloads)
     columns = kind["integers"]["columns"]
-    try:
-        array = np.asarray(payloads)
-    except ValueError as error:
-        raise errors.of_kind("SearchShape", f"payloads cannot become an array ({error}): pass rows of equal length") from None
+    array = plain_array(payloads, "payloads", "SearchShape")
     # One number each may come without an axis of its own.
     possible = [(rows, columns), (rows,)] if columns == 1 else [(rows, columns)]
     if array.dtype.kind not in "iu" or array.shape not in possible or (array < 0).any():
@@ -294,7 +293,7 @@ def _texts(rows: int, payloads: npt.ArrayLike) -> list[bytes]:
     """Checks the bytes of records. NumPy would strip trailing NULs when it makes an array."""
     values: Any = payloads
     if not isinstance(values, list | tuple):
-        array = np.asarray(values)
+        array = plain_array(values, "payloads", "SearchShape")
         if array.ndim != 1:
             raise errors.of_kind(
                 "SearchShape",
@@ -306,11 +305,11 @@ def _texts(rows: int, payloads: npt.ArrayLike) -> list[bytes]:
     texts: list[bytes] = []
     for row, value in enumerate(values):
         if isinstance(value, str):
-            value = value.encode()
+            value = string(value, f"the payload of row {row}").encode()
         if not isinstance(value, bytes):
             raise errors.of_kind(
                 "SearchShape",
-                f"the payload of row {row} is {value!r} of type {type(value).__name__}: pass bytes or text"
+                f"the payload of row {row} is {shown(value)} of type {type(value).__name__}: pass bytes or text"
             )
         texts.append(value)
     return texts
@@ -344,7 +343,7 @@ class PublicKey(_Encrypts):
     """Encrypts an index and queries. You may give it to anybody."""
 
     def __init__(self, path: _Path) -> None:
-        self._writer = _native.SearchWriter.public(Path(path))
+        self._writer = _native.SearchWriter.public(path_of(path))
         self._setup = json.loads(self._writer.setup())
 
 
@@ -352,15 +351,18 @@ class SecretKey(_Encrypts):
     """Decrypts answers, and encrypts an index and queries in half the bytes. For the owner alone."""
 
     def __init__(self, path: _Path, *, passphrase: str | None = None) -> None:
-        self._native = _native.SearchSecretKey.open(Path(path), passphrase)
+        self._native = _native.SearchSecretKey.open(
+            path_of(path), optional(hidden, passphrase, "passphrase")
+        )
         self._writer = self._native.writer()
         self._setup = json.loads(self._native.setup())
 
     def decrypt(self, answer: bytes, *, deleted: Iterable[int] = ()) -> Scores | Count | Matches:
         """Decrypts an answer. Deleted rows are left out of scores."""
-        found = self._native.read(_plain.octets(answer, "an answer"))
+        left_out = frozenset(_rows(deleted))
+        found = self._native.read(octets(answer, "an answer"))
         if found["scores"] is not None:
-            return Scores(np.array(found["scores"]), frozenset(_rows(deleted)), self._native)
+            return Scores(np.array(found["scores"]), left_out, self._native)
         if found["count"] is not None:
             return Count(found["count"], found["undecided"])
         rows = np.array(found["rows"], dtype=np.int64)
@@ -382,7 +384,7 @@ class Keys:
     """The keys of a search in a directory."""
 
     def __init__(self, folder: _Path, *, passphrase: str | None = None) -> None:
-        self.folder = Path(folder)
+        self.folder = path_of(folder, "folder")
         """The directory; its `evaluation.key` goes to the server."""
         self.public = PublicKey(self.folder / "public.key")
         """Encrypts in twice the bytes of `secret`."""
@@ -414,7 +416,7 @@ class Scores:
 
         Similarities are cosines, inner products or distances, the roots of squares in `values`.
         """
-        count = _plain.whole(k, "k")
+        count = whole(k, "k")
         rows, values = self._native.nearest(self.values.tolist(), set(self._deleted), count)
         return np.array(rows, dtype=np.int64), np.array(values)
 
@@ -456,7 +458,8 @@ class Index:
     """
 
     def __init__(self, folder: _Path, key: PublicKey | SecretKey) -> None:
-        self.folder = Path(folder)
+        self.folder = path_of(folder, "folder")
+        expect_type(key, "key", PublicKey, SecretKey)
         self._key = key
         self._vectors = np.zeros((0, key._setup["spec"]["dimension"]))
         self._payloads: _Carried | None = None
@@ -504,7 +507,8 @@ class Index:
 
     def delete(self, rows: Iterable[int], *, progress: Progress = None) -> None:
         """Deletes vectors by their numbers. Other vectors keep their numbers."""
-        named = {_plain.whole(row, "the number of a row", -(2**62), 2**62) for row in rows}
+        listed = items(rows, "rows", "a list of numbers of rows")
+        named = {whole(row, "the number of a row", -(2**62), 2**62) for row in listed}
         new = self._deleted | named
         if new and not 0 <= min(new) <= max(new) < len(self):
             raise errors.of_kind("SearchShape", f"there are only {len(self)} rows, counted from 0")
@@ -534,7 +538,7 @@ class Server:
     """Searches with the evaluation keys, and sees nothing."""
 
     def __init__(self, path: _Path) -> None:
-        self._native = _native.SearchServer.open(Path(path))
+        self._native = _native.SearchServer.open(path_of(path))
         self._setup = json.loads(self._native.setup())
 
     def compute(
@@ -566,13 +570,20 @@ class Server:
         """
         asked = query if isinstance(query, bytes) else _query(self._setup, query)
         report = callback(progress)
+        wanted = optional(choice, answer, "answer", ("scores", "count", "matches"))
+        left_out = _rows(deleted)
         if isinstance(index, str | os.PathLike):
-            return self._native.search_index(asked, Path(index), answer, report)
+            if payloads is not None or left_out:
+                raise errors.ArgumentError(
+                    "the index is encrypted, and knows its payloads and deleted rows: leave out payloads and "
+                    "deleted"
+                )
+            return self._native.search_index(asked, path_of(index, "index"), wanted, report)
         if not isinstance(asked, bytes):
             raise errors.ArgumentError("index and query are both in the clear: encrypt one")
         vectors = _vectors(self._setup, index)
         carried = _carried(self._setup, len(vectors), payloads)
         records = vectors, _payloads(len(vectors), carried)
-        return self._native.search_records(asked, records, _rows(deleted), answer, report)
+        return self._native.search_records(asked, records, left_out, wanted, report)
 
     search = renamed(compute, "search")

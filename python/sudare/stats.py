@@ -34,7 +34,20 @@ from sudare._keys import expected
 from sudare._native import EvaluationKeys, PublicKey, SecretKey
 from sudare._native import Result as EncryptedResult
 from sudare._native import Table as EncryptedTable
-from sudare._plain import Floats, floats, whole
+from sudare._plain import (
+    Floats,
+    choice,
+    expect_type,
+    flag,
+    floats,
+    has_axes,
+    optional,
+    path_of,
+    real,
+    shown,
+    string,
+    whole,
+)
 from sudare._plan import JobPlan, as_list
 from sudare._progress import Progress, callback
 
@@ -121,10 +134,10 @@ class _Named:
         return np.array(self._values[name], dtype=np.float64)
 
     def _index(self, column: str) -> int:
-        if column not in self.columns:
+        if not isinstance(column, str) or column not in self.columns:
             raise errors.of_kind(
                 "UnknownColumn",
-                f"there is no column {column!r}: the columns are {', '.join(self.columns)}"
+                f"there is no column {shown(column)}: the columns are {', '.join(self.columns)}"
             )
         return self.columns.index(column)
 
@@ -194,6 +207,7 @@ class Summary(_Named):
     def to_frame(self, what: Literal["columns", "covariance", "correlation"] = "columns") -> Any:
         """Returns a row per column of the table: its statistics, or its covariances or correlations."""
         names = {"column": list(self.columns)}
+        what = choice(what, "what", ("columns", "covariance", "correlation"))
         if what == "columns":
             values = {
                 "mean": self.mean,
@@ -202,14 +216,9 @@ class Summary(_Named):
                 "skewness": self.skewness,
                 "kurtosis": self.kurtosis,
             }
-        elif what in ("covariance", "correlation"):
+        else:
             matrix = self.covariance if what == "covariance" else self.correlation
             values = dict(zip(self.columns, matrix, strict=True))
-        else:
-            raise errors.of_kind(
-                "Usage",
-                f"what is {what!r}: pass 'columns', 'covariance' or 'correlation'"
-            )
         return self._make({**names, **values})
 
     def __repr__(self) -> str:
@@ -251,11 +260,11 @@ class Groups(_Named):
         rows, and where the errors of encryption change `t` by more than a sixteenth.
         """
         places = []
-        for label in (a, b):
+        for label in (real(a, "a"), real(b, "b")):
             (found,) = np.nonzero(self.labels == label)
             if len(found) == 0:
                 known = ", ".join(f"{label:g}" for label in self.labels)
-                raise errors.of_kind("Group", f"there is no group {label!r} of {self.by}: the groups are {known}")
+                raise errors.of_kind("Group", f"there is no group {label:g} of {self.by}: the groups are {known}")
             places.append(int(found[0]))
         tests = self._decrypted.t_test(*places)
         made = [None if test is None else TTest(**test) for test in tests]
@@ -308,9 +317,9 @@ class Histograms(_Named):
 
         They lie between `quantile_bounds(p)`.
         """
-        probabilities = np.atleast_1d(np.asarray(p, dtype=np.float64))
-        found = np.array(self._decrypted.quantiles(probabilities.tolist())).T
-        return found if np.ndim(p) else found[0]
+        probabilities = _probabilities(p)
+        found = np.array(self._decrypted.quantiles(probabilities.ravel().tolist())).T
+        return found if probabilities.ndim else found[0]
 
     def quantile_bounds(self, p: float | Sequence[float]) -> tuple[Floats, Floats]:
         """Returns lower and upper bounds of the quantiles that `numpy.quantile` computes.
@@ -318,11 +327,11 @@ class Histograms(_Named):
         There is one per column, or for several `p` a row for each. Without values beyond the edges, the
         bounds hold for the whole column.
         """
-        probabilities = np.atleast_1d(np.asarray(p, dtype=np.float64))
-        found = np.array(self._decrypted.quantile_bounds(probabilities.tolist()))
+        probabilities = _probabilities(p)
+        found = np.array(self._decrypted.quantile_bounds(probabilities.ravel().tolist()))
         low = found[:, :, 0].T
         high = found[:, :, 1].T
-        return (low, high) if np.ndim(p) else (low[0], high[0])
+        return (low, high) if probabilities.ndim else (low[0], high[0])
 
     def to_frame(self) -> Any:
         """Returns a row per column and bin."""
@@ -339,6 +348,14 @@ class Histograms(_Named):
 
     def __repr__(self) -> str:
         return f"Histograms of {', '.join(self.columns)}, {self.counts.shape[1]} bins"
+
+
+def _probabilities(p: object) -> Floats:
+    """Checks one probability or several."""
+    found = floats(p)
+    if found.ndim > 1:
+        raise errors.ShapeError(f"p has the shape {found.shape}: pass a number or a list of numbers")
+    return found
 
 
 @dataclass(frozen=True, repr=False)
@@ -363,7 +380,8 @@ class Plan(JobPlan):
 
         Keys do not know the column `by` and the `edges`, which `encrypt` needs.
         """
-        return cls(_native.TablePlan.of(key), by, edges)
+        expect_type(key, "key", PublicKey, EvaluationKeys, SecretKey)
+        return cls(_native.TablePlan.of(key), optional(string, by, "by"), _edges(edges))
 
     def encrypt(
         self,
@@ -392,14 +410,15 @@ class Plan(JobPlan):
         progress : callable or bool, optional
             Called as `progress(step, done, total)`. `True` shows bars of tqdm.
         """
+        expect_type(key, "key", PublicKey, SecretKey)
         columns = read(table)
         return self._native.encrypt(
             expected(key, expect),
             _native.Data(columns.names, columns.values),
             by=self._check(columns),
             edges=self._edges(columns),
-            path=path,
-            overwrite=overwrite,
+            path=optional(path_of, path),
+            overwrite=flag(overwrite, "overwrite"),
             progress=callback(progress),
         )
 
@@ -419,14 +438,41 @@ class Plan(JobPlan):
         if self.edges is None:
             return None
         if not isinstance(self.edges, Mapping):
-            return [_column_edges(self.edges)]
+            return [_listed(self.edges)]
         for name in self.edges:
             columns.index(name)
-        return [_column_edges(self.edges.get(name, "equal")) for name in columns.names]
+        return [_listed(self.edges.get(name, "equal")) for name in columns.names]
 
 
-def _column_edges(edges: ColumnEdges) -> str | list[float]:
-    return edges if isinstance(edges, str) else floats(edges).ravel().tolist()
+def _edges(edges: object) -> Edges | None:
+    """Checks edges for all columns, or for each by its name."""
+    if edges is None:
+        return None
+    if not isinstance(edges, Mapping):
+        return _column_edges(edges, "edges")
+    return {
+        string(name, "the name of a column in edges"): _column_edges(given, f"the edges of {shown(name)}")
+        for name, given in edges.items()
+    }
+
+
+def _column_edges(edges: object, what: str) -> ColumnEdges:
+    """Checks edges of a column."""
+    if isinstance(edges, str):
+        word: Literal["equal", "quantile", "log"]
+        word = choice(edges, what, ("equal", "quantile", "log"), "Edges")
+        return word
+    found = floats(edges)
+    if found.ndim != 1:
+        raise errors.ShapeError(f"{what} have the shape {found.shape}: pass a list of numbers")
+    # A list, because plans are compared.
+    edges_of: list[float] = found.tolist()
+    return edges_of
+
+
+def _listed(edges: ColumnEdges) -> str | list[float]:
+    """Returns edges of a column for native code."""
+    return edges if isinstance(edges, str) else floats(edges).tolist()
 
 
 def _groups(columns: Columns, by: str) -> int:
@@ -454,7 +500,7 @@ def _bins(bins: int | None, edges: Edges | None) -> int:
         raise errors.ShapeError(
             f"bins is {bins}, but the edges make {found} bins: leave bins out"
         )
-    bins = found if bins is None else whole(bins, "bins")
+    bins = found if bins is None else bins
     return 10 if bins is None else bins
 
 
@@ -498,6 +544,10 @@ def plan(
     share_bits : int, optional
         From 1 to 12: results are precise enough for `release` to this number of bits.
     """
+    what = choice(what, "what", ("summary", "groups", "histogram"), "Usage")
+    by, edges, exact = optional(string, by, "by"), _edges(edges), flag(exact, "exact")
+    groups, bins = optional(whole, groups, "groups"), optional(whole, bins, "bins")
+    share_bits = optional(whole, share_bits, "share_bits")
     given = {
         "by": by is not None,
         "groups": groups is not None,
@@ -510,15 +560,13 @@ def plan(
         "groups": {"by", "groups"},
         "histogram": {"bins", "edges", "exact"},
     }
-    if what not in of_what:
-        raise errors.of_kind("Usage", f"what is {what!r}: pass one of {', '.join(of_what)}")
     for name in given:
         if given[name] and name not in of_what[what]:
             raise errors.of_kind("Usage", f"{name} is not for {what!r}: leave it out")
     if what == "groups" and by is None:
         raise errors.of_kind("Usage", "groups need the column that groups rows: pass by=...")
 
-    if isinstance(table, tuple) and len(table) == 2 and not any(map(np.ndim, table)):
+    if isinstance(table, tuple) and len(table) == 2 and not any(map(has_axes, table)):
         rows, columns = whole(table[0], "the number of rows"), whole(table[1], "the number of columns")
         if what == "groups" and groups is None:
             raise errors.of_kind("Usage", "a shape does not tell the number of groups: pass groups=...")
@@ -533,7 +581,7 @@ def plan(
     if what == "summary":
         return Plan(_native.TablePlan.statistics(rows, columns, share_bits=share_bits))
     if what == "groups":
-        groups = whole(groups, "groups")
+        assert groups is not None
         return Plan(_native.TablePlan.groups(rows, columns, groups, share_bits=share_bits), by)
     bins = _bins(bins, edges)
     planned = _native.TablePlan.histogram(rows, columns, bins, share_bits=share_bits, exact=exact)
@@ -544,6 +592,8 @@ def compute(
     table: EncryptedTable, keys: EvaluationKeys, progress: Progress = None
 ) -> EncryptedResult:
     """Computes the statistics of an encrypted table: the server's part, which learns no value."""
+    expect_type(table, "table", EncryptedTable)
+    expect_type(keys, "keys", EvaluationKeys)
     return table.compute(keys, callback(progress))
 
 
@@ -570,7 +620,7 @@ def decrypt(
         A frame of the library that `to_frame` shall use. Otherwise `to_frame` returns dictionaries of
         columns.
     """
-    return _named(result.decrypt(key, tables=_tables(table)), like)
+    return _named(result, key, None, table, like)
 
 
 def release(
@@ -590,15 +640,21 @@ def release(
     file of the secret key, or with a key that is only in memory. The same result, to the same bits, is the
     same release with the same values. `table` and `like` are as for `decrypt`.
     """
-    return _named(result.decrypt(key, bits, tables=_tables(table)), like)
+    return _named(result, key, whole(bits, "bits"), table, like)
 
 
-def _tables(table: EncryptedTable | None) -> list[EncryptedTable] | None:
-    return None if table is None else as_list(table)
-
-
-def _named(decrypted: _native.Decrypted, like: Frame | None) -> Summary | Groups | Histograms:
-    """Returns statistics with the names of their columns."""
+def _named(
+    result: EncryptedResult,
+    key: SecretKey,
+    bits: int | None,
+    table: EncryptedTable | None,
+    like: Frame | None,
+) -> Summary | Groups | Histograms:
+    """Returns statistics with the names of their columns, to be shared to a number of bits if one is given."""
+    expect_type(result, "result", EncryptedResult)
+    expect_type(key, "key", SecretKey)
+    make = Maker.like(like)
+    decrypted = result.decrypt(key, bits, tables=optional(as_list, table))
     values = decrypted.values()
     kinds: dict[str, type[Summary | Groups | Histograms]] = {
         "statistics": Summary,
@@ -610,7 +666,7 @@ def _named(decrypted: _native.Decrypted, like: Frame | None) -> Summary | Groups
             "OtherJob",
             f"the result holds {values['kind']}, but statistics are needed: pass the result of `compute`"
         )
-    return kinds[values["kind"]](decrypted, values, Maker.like(like))
+    return kinds[values["kind"]](decrypted, values, make)
 
 
 @overload

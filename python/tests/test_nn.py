@@ -369,7 +369,7 @@ def test_only_real_numbers_are_taken() -> None:
 def test_options_are_named_in_messages() -> None:
     network, x = nn.Network.dense(layers([3, 2])), np.ones((4, 3))
     named: list[tuple[dict[str, Any], str]] = [
-        ({"packing": "foo"}, "packing is 'foo': pass 'features', 'sample'"),
+        ({"packing": "foo"}, "packing is 'foo': pass 'features' or 'sample'"),
         ({"batch": 1.5}, "batch is 1.5: pass a whole number"),
         ({"batch": "a"}, "batch is 'a'"),
         ({"precision_bits": "a"}, "precision_bits is 'a'"),

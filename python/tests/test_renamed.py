@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sudare import distributed, linear_model, nn, scoring, search
+from sudare import distributed, errors, linear_model, nn, scoring, search
 
 RENAMED: list[tuple[Any, str, str]] = [
     (distributed, "train", "compute"),
@@ -39,7 +39,7 @@ def test_old_names_warn(owner: Any, old: str, new: str) -> None:
 
 def test_old_names_do_the_same() -> None:
     model = linear_model.Ridge(mode="simulate").fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
-    with pytest.warns(DeprecationWarning), pytest.raises(AttributeError):
+    with pytest.warns(DeprecationWarning), pytest.raises(errors.ArgumentError):
         model.load(None, None)  # type: ignore[arg-type]
     rng_layers = [([[0.5, 0.25]], [0.0])]
     network = nn.Network.dense(rng_layers)

@@ -2,6 +2,7 @@
 
 use super::{IntegerParameters, IntegerPlan};
 use crate::{
+    arguments,
     error::{Error, Result},
     job,
     keys::{
@@ -100,7 +101,11 @@ impl IntegerSecretKey {
     /// Opens the key in the file at `path`, which is sealed by a passphrase or in clear.
     #[staticmethod]
     #[pyo3(signature = (path, *, passphrase=None))]
-    fn open(py: Python<'_>, path: PathBuf, passphrase: Option<String>) -> Result<Self> {
+    fn open(
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::path)] path: PathBuf,
+        #[pyo3(from_py_with = arguments::passphrase)] passphrase: Option<String>,
+    ) -> Result<Self> {
         let (key, warning) = job::run(py, None, move |_| {
             let passphrase = || needed_passphrase(&path, passphrase);
             let Secret { setting, label, key, warning } =
@@ -121,9 +126,9 @@ impl IntegerSecretKey {
     fn save(
         &self,
         py: Python<'_>,
-        path: PathBuf,
-        overwrite: bool,
-        passphrase: Option<String>,
+        #[pyo3(from_py_with = arguments::path)] path: PathBuf,
+        #[pyo3(from_py_with = arguments::overwrite)] overwrite: bool,
+        #[pyo3(from_py_with = arguments::passphrase)] passphrase: Option<String>,
     ) -> Result<()> {
         let set = self.set.clone();
         let decryptor = Arc::clone(&self.decryptor);

@@ -332,7 +332,7 @@ macro_rules! key_classes {
         impl $public {
             /// Opens the key in the file at `path`.
             #[staticmethod]
-            fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
+            fn open(py: Python<'_>, #[pyo3(from_py_with = $crate::arguments::path)] path: PathBuf) -> Result<Self> {
                 let key = Public::<$set>::open(py, path)?;
                 key.set.warn_if_insecure(py, 1)?;
                 Ok(Self(key))
@@ -353,7 +353,7 @@ macro_rules! key_classes {
 
             /// Writes the key to a file.
             #[pyo3(signature = (path, *, overwrite=false))]
-            fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
+            fn save(&self, py: Python<'_>, #[pyo3(from_py_with = $crate::arguments::path)] path: PathBuf, #[pyo3(from_py_with = $crate::arguments::overwrite)] overwrite: bool) -> Result<()> {
                 self.0.save(py, path, overwrite)
             }
 
@@ -403,7 +403,7 @@ macro_rules! key_classes {
             /// memory. With `small`, it is computed when it is used.
             #[staticmethod]
             #[pyo3(signature = (path, *, small=false))]
-            fn open(py: Python<'_>, path: PathBuf, small: bool) -> Result<Self> {
+            fn open(py: Python<'_>, #[pyo3(from_py_with = $crate::arguments::path)] path: PathBuf, #[pyo3(from_py_with = $crate::arguments::small)] small: bool) -> Result<Self> {
                 let keys = Evaluation::<$set>::open(py, path, small, None)?;
                 keys.set.warn_if_insecure(py, 1)?;
                 Ok(Self(keys))
@@ -433,7 +433,7 @@ macro_rules! key_classes {
 
             /// Writes the keys to a file.
             #[pyo3(signature = (path, *, overwrite=false))]
-            fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
+            fn save(&self, py: Python<'_>, #[pyo3(from_py_with = $crate::arguments::path)] path: PathBuf, #[pyo3(from_py_with = $crate::arguments::overwrite)] overwrite: bool) -> Result<()> {
                 self.0.save(py, path, overwrite)
             }
 

@@ -2,6 +2,7 @@
 
 use super::{Table, in_memory, other_job};
 use crate::{
+    arguments,
     data::{Data, to_python},
     error::Result,
     job,
@@ -47,7 +48,7 @@ pub struct TableResult {
 impl TableResult {
     /// Opens the result in the file at `path`.
     #[staticmethod]
-    fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
+    fn open(py: Python<'_>, #[pyo3(from_py_with = arguments::path)] path: PathBuf) -> Result<Self> {
         Self::new(Memory::read(py, path.clone())?, &path)
     }
 
@@ -64,7 +65,12 @@ impl TableResult {
 
     /// Writes the result to a file.
     #[pyo3(signature = (path, *, overwrite=false))]
-    fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
+    fn save(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::path)] path: PathBuf,
+        #[pyo3(from_py_with = arguments::overwrite)] overwrite: bool,
+    ) -> Result<()> {
         let mut input = Cursor::new(self.file.mapping());
         save(py, path, Access::Shared, overwrite, move |file| Ok(io::copy(&mut input, file)?))
     }
@@ -106,9 +112,9 @@ impl TableResult {
     fn decrypt(
         &self,
         py: Python<'_>,
-        key: &SecretKey,
-        share_bits: Option<u32>,
-        assume_range: bool,
+        #[pyo3(from_py_with = arguments::key)] key: PyRef<'_, SecretKey>,
+        #[pyo3(from_py_with = arguments::share_bits)] share_bits: Option<u32>,
+        #[pyo3(from_py_with = arguments::assume_range)] assume_range: bool,
         tables: Option<Vec<PyRef<'_, Table>>>,
     ) -> Result<Decrypted> {
         if let Some(tables) = tables {

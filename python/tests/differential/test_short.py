@@ -12,6 +12,7 @@ import pytest
 
 from sudare import errors
 
+from .arguments import uncovered
 from .core import Expected, Generator, Outcome, attempt, case_of, judge, run_case
 from .registry import GENERATORS
 
@@ -81,6 +82,7 @@ SHORT: dict[str, tuple[int, int]] = {
     "networks": (30, 1),
     "searches": (10, 10),
     "files of vectors": (2, 2),
+    "arguments": (400, 400),
     "usual arguments": (60, 60),
 }
 SEED = 2026
@@ -108,6 +110,10 @@ def test_each_class_has_its_generators() -> None:
         for name in generator.covers:
             found.setdefault(name, set()).add(generator.name)
     assert found == CLASSES
+
+
+def test_every_parameter_of_the_package_is_drawn() -> None:
+    assert uncovered() == []
 
 
 def test_a_case_is_the_same_again() -> None:
