@@ -136,7 +136,7 @@ def test_class_weights_are_those_of_numpy(
     np.testing.assert_allclose(weights(model), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("weight", [1, 3])
+@pytest.mark.parametrize("weight", [1, 3, 20])
 def test_heavy_classes_are_those_of_scikit_learn(weight: int) -> None:
     rng = np.random.default_rng(3)
     x = rng.normal(size=(120, 3))

@@ -5,7 +5,7 @@ use crate::logreg::{
     plan::TrainPlan,
     prepare::{Prepared, Transform},
     reference,
-    spec::{Preparation, SigmoidApprox, TrainError, TrainSpec},
+    spec::{LearningRate, Preparation, SigmoidApprox, TrainError, TrainSpec},
 };
 use crate::{Error, Result, Slots};
 use core::iter::repeat_n;
@@ -17,8 +17,10 @@ impl TrainSpec {
     /// Returns the specification with a sigmoid range that fits a prepared table.
     ///
     /// Training in the clear finds the smallest of [`SigmoidApprox::RANGES`] that contains all
-    /// inner products. Apart from the table's shape, the server learns only the range about the
-    /// table.
+    /// inner products. With class weights, inner products near the end of a range can turn the
+    /// weights away from the model that training aims at. One of the next two ranges is then taken,
+    /// if its weights point in a much better direction. Apart from the table's shape, the server
+    /// learns only the range about the table.
     ///
     /// # Errors
     /// [`Error::InnerProductsTooLarge`] if no range is wide enough; [`Error::Train`].
@@ -26,8 +28,8 @@ impl TrainSpec {
         let mut refused = None;
         for range in SigmoidApprox::RANGES {
             let spec = Self { sigmoid: SigmoidApprox { range, ..self.sigmoid }, ..self };
-            match reference::ranges(rows, &spec).and_then(|ranges| inner_fits(&ranges, &spec)) {
-                Ok(()) => return Ok(spec),
+            match spec.fitting_weights(rows) {
+                Ok(weights) => return Ok(spec.or_wider(rows, &weights)),
                 Err(Error::Train(TrainError::Diverged { iteration, largest: found })) => {
                     refused = Some(Error::InnerProductsTooLarge { found, iteration, range });
                 }
@@ -37,6 +39,70 @@ impl TrainSpec {
         }
         Err(refused.unwrap_or(Error::Train(TrainError::Empty)))
     }
+
+    /// Returns the weights of a training in the clear whose inner products the range contains.
+    fn fitting_weights(&self, rows: &Prepared<'_>) -> Result<Vec<Vec<f64>>> {
+        let ranges = reference::ranges(rows, self)?;
+        inner_fits(&ranges, self)?;
+        Ok(ranges.weights)
+    }
+
+    /// Returns this specification, or the one of the next two ranges whose weights point best in the
+    /// direction of the exact model, if they deviate at most half as much.
+    ///
+    /// Directions count, because calibration scales and shifts scores afterwards. Shared models are
+    /// not calibrated, and batches do not converge, so they keep the range. So do trainings without
+    /// class weights, and tables whose comparison would take long.
+    fn or_wider(self, rows: &Prepared<'_>, weights: &[Vec<f64>]) -> Self {
+        let table = rows.table;
+        let cells = table.rows().saturating_mul(table.features());
+        let compares = self.class_weights.is_some()
+            && self.batch.is_none()
+            && self.shared_bits.is_none()
+            && self.preparation != Preparation::Scale
+            && cells.saturating_mul(self.models()) <= MAX_COMPARED;
+        let longer = Self {
+            iterations: EXACT_ITERATIONS,
+            learning_rate: LearningRate::Constant(Self::PREPARED_STEP),
+            ..self
+        };
+        let Some(Ok(exact)) = compares.then(|| reference::train_exact(rows, &longer)) else {
+            return self;
+        };
+        let mut best = self;
+        let mut least = deviation(weights, &exact) / 2.0;
+        let wider = SigmoidApprox::RANGES.into_iter().filter(|&range| range > self.sigmoid.range);
+        for range in wider.take(2) {
+            let spec = Self { sigmoid: SigmoidApprox { range, ..self.sigmoid }, ..self };
+            let found = spec.fitting_weights(rows);
+            if let Ok(off) = found.map(|weights| deviation(&weights, &exact))
+                && off < least
+            {
+                best = spec;
+                least = off;
+            }
+        }
+        best
+    }
+}
+
+/// Number of iterations with the exact sigmoid after which the directions of weights stay the same to
+/// three digits, for class weights up to 200.
+const EXACT_ITERATIONS: u32 = 200;
+
+/// Maximum number of cells times models of a table whose exact model is computed. It takes about a
+/// second.
+const MAX_COMPARED: usize = 1 << 21;
+
+/// Returns the largest square of the sine of the angle between the weights of a model and its exact
+/// weights, without intercepts.
+fn deviation(weights: &[Vec<f64>], exact: &[Vec<f64>]) -> f64 {
+    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).skip(1).map(|(a, b)| a * b).sum::<f64>();
+    let square = |(found, exact): (&Vec<f64>, &Vec<f64>)| {
+        let cosine = product(found, exact);
+        1.0 - cosine * cosine / (product(found, found) * product(exact, exact))
+    };
+    weights.iter().zip(exact).map(square).fold(0.0, f64::max)
 }
 
 /// Rejects inner products beyond the sigmoid's range. Columns without preparation are not checked,
