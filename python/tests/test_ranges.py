@@ -144,6 +144,16 @@ def test_plans_are_made_for_what_is_declared() -> None:
             call()
 
 
+def test_constants_have_room_at_the_end_of_all_levels() -> None:
+    # Seven levels fill the ring that would otherwise be the smallest.
+    absolute = sudare.functions.abs((-327680, -896), degree=127)
+    ctx = sudare.Context.for_program(lambda x: absolute(x), [3], mode="simulate")
+    x = np.array([-327680.0, -5000.0, -896.0])
+    found = ctx.decrypt(absolute(ctx.encrypt(x)))
+    assert np.allclose(found, absolute.in_the_clear(x), rtol=1e-6)
+    assert np.allclose(found, -x, atol=2 * absolute.max_error)
+
+
 def test_misuse_has_a_class_and_a_remedy() -> None:
     context = sudare.Context(depth=2, mode="simulate")
     x = context.encrypt([1.0, 2.0, 3.0])

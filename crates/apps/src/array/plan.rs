@@ -394,11 +394,15 @@ impl Assumed {
     }
 }
 
-/// Returns whether a constant of a program is too large for its level.
-fn lacks_room(error: &ArrayError) -> bool {
-    matches!(error, ArrayError::Library(sudare::Error::ValueTooLarge { needed_bits, .. })
-        // A constant that is infinite fits nowhere.
-        if needed_bits.is_finite())
+/// Returns the bits that a level lacks for a constant of a program, and one more.
+fn lacking_bits(error: &ArrayError) -> Option<f64> {
+    let &ArrayError::Library(sudare::Error::ValueTooLarge { needed_bits, available_bits, .. }) =
+        error
+    else {
+        return None;
+    };
+    // A constant that is infinite fits nowhere.
+    needed_bits.is_finite().then(|| (needed_bits - available_bits).max(0.0) + 1.0)
 }
 
 /// The search for parameters of a program.
@@ -418,15 +422,22 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
     fn in_ring(&self, log_n: u32) -> Result<Planned> {
         let too_small = || ArrayError::LevelExhausted { op: OP, needed: 1, left: 0 };
         let spec = |depth, room_bits| self.options.spec(log_n, depth, room_bits);
-        let own_bits = self.options.log2_range;
-        // From the top, because the first trial gets all levels that the ring allows.
-        let deepest = (0..=MAX_DEPTH).rev().find(|&depth| spec(depth, own_bits).is_some());
-        let deepest = deepest.ok_or_else(too_small)?;
-        let params = Params::new(spec(deepest, own_bits).ok_or_else(too_small)?)?;
-        let mut assumed = self.assumed(&params, None)?;
+        let mut own_bits = self.options.log2_range;
+        let (deepest, params, mut assumed) = loop {
+            // From the top, because the first trial gets all levels that the ring allows.
+            let deepest = (0..=MAX_DEPTH).rev().find(|&depth| spec(depth, own_bits).is_some());
+            let deepest = deepest.ok_or_else(too_small)?;
+            let params = Params::new(spec(deepest, own_bits).ok_or_else(too_small)?)?;
+            let assumed = self.assumed(&params, None);
+            match assumed.as_ref().err().and_then(lacking_bits) {
+                // A constant at the end of all levels. With more room, the ring may be too small.
+                Some(bits) => own_bits += bits,
+                None => break (deepest, params, assumed?),
+            }
+        };
         let mut depth = match self.trial(&params, &assumed) {
             // At the end of all levels, for a constant of the program: below it is given room.
-            Err(error) if lacks_room(&error) => deepest,
+            Err(error) if lacking_bits(&error).is_some() => deepest,
             trial => trial?.depth() as usize,
         };
         // Fewer levels leave room for more special primes, and less of it for padding, which may
@@ -441,12 +452,8 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
                     continue;
                 }
                 // A constant of the program has too little room at the lowest level.
-                Err(ArrayError::Library(sudare::Error::ValueTooLarge {
-                    needed_bits,
-                    available_bits,
-                    ..
-                })) if needed_bits.is_finite() && room_bits < MAX_ROOM_BITS => {
-                    room_bits += (needed_bits - available_bits).max(0.0) + 1.0;
+                Err(error) if room_bits < MAX_ROOM_BITS => {
+                    room_bits += lacking_bits(&error).ok_or(error)?;
                     continue;
                 }
                 trial => trial?,
@@ -503,7 +510,7 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
             match self.trial(&Params::new(spec)?, &with_bound(bits)) {
                 // Padding may have to be masked, at the cost of a level.
                 Err(ArrayError::LevelExhausted { .. }) => Ok(false),
-                Err(error) if lacks_room(&error) => Ok(false),
+                Err(error) if lacking_bits(&error).is_some() => Ok(false),
                 trial => Ok(trial?.room_bits >= 0.0),
             }
         };
