@@ -3,7 +3,7 @@ use crate::{
     kernel::{KernelTable, TERMS},
     modulus::pointers,
 };
-use core::ptr;
+use core::{fmt, ptr};
 
 /// Constants `c_i` of sums `sum_i a[i][x] c_i` modulo a prime, prepared once for many sums.
 pub struct ConstantDot {
@@ -22,6 +22,19 @@ pub struct Column<'a> {
     pub table: &'a NttTable,
     /// Whole groups in column order.
     pub out: &'a mut [u64],
+}
+
+impl fmt::Debug for ConstantDot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ConstantDot({} terms modulo {})", self.factors.len(), self.modulus.value())
+    }
+}
+
+/// The sums may be secret, so only their number is printed.
+impl fmt::Debug for Column<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Column({:?}, {} words)", self.weights, self.out.len())
+    }
 }
 
 /// Columns handled together: one group of each stays in the first-level cache.

@@ -2,7 +2,7 @@ use crate::{
     Modulus,
     kernel::{self, KernelTable},
 };
-use core::cmp::Ordering;
+use core::{cmp::Ordering, fmt};
 
 /// Reciprocals `1 / q_i` of several moduli, used to round sums of fractions exactly.
 pub struct Fractions {
@@ -17,6 +17,12 @@ pub(crate) struct Fraction {
     pub shift: u32,
     /// `floor(2^121 / (q << shift))`, of 60 bits.
     pub reciprocal: u64,
+}
+
+impl fmt::Debug for Fractions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.list.iter().map(|fraction| fraction.q)).finish()
+    }
 }
 
 /// Marks a sum that a kernel could not round because it is too close to a half.

@@ -12,6 +12,7 @@
 //! The crate contains no RNS, RLWE or encryption code. All kernels return the same bits, and
 //! results do not depend on the number of threads. All `unsafe` of the library is in this crate.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_debug_implementations)]
 #![cfg_attr(
     not(target_arch = "x86_64"),
     allow(dead_code, unused_mut, reason = "what only vector kernels take")

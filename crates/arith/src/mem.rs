@@ -17,6 +17,7 @@ pub use block::Secrecy;
 
 use block::Block;
 use core::{
+    fmt,
     ops::{Deref, DerefMut, Range},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -39,6 +40,13 @@ pub struct Buf {
     secrecy: Secrecy,
     /// The process that made the buffer, if it holds a key.
     made_in: u64,
+}
+
+/// Prints the size: the words may be secret.
+impl fmt::Debug for Buf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buf({} words)", self.len)
+    }
 }
 
 impl Deref for Buf {
@@ -144,6 +152,15 @@ pub struct Pool {
     allocations: AtomicU64,
 }
 
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("cap_words", &self.cap_words)
+            .field("allocations", &self.allocations())
+            .finish_non_exhaustive()
+    }
+}
+
 #[derive(Default)]
 struct Free {
     by_len: BTreeMap<(Secrecy, usize), Vec<Block>>,
@@ -232,6 +249,13 @@ impl Pool {
 #[derive(Clone)]
 pub struct Mapping(Arc<Held>);
 
+/// Prints the size: the bytes may be secret.
+impl fmt::Debug for Mapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mapping({} bytes)", self.len())
+    }
+}
+
 enum Held {
     File(FileBytes),
     Shared(Box<dyn AsRef<[u8]> + Send + Sync>),
@@ -288,6 +312,13 @@ impl AsRef<[u8]> for Mapping {
 
 /// Read-only bytes of a buffer or of a mapping.
 pub struct Bytes(Source);
+
+/// Prints the size: the bytes may be secret.
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bytes({} bytes)", self.len())
+    }
+}
 
 enum Source {
     Buf(Buf),

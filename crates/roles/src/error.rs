@@ -381,6 +381,7 @@ impl Error {
         match self {
             // The same failure has the same name at every layer, so that programs match one
             // identifier.
+            Self::Library(sudare::Error::Expression { source, .. }) => name(&**source),
             Self::Library(error) | Self::File { source: error, .. } => name(error),
             Self::Table(error) | Self::TableFile { source: error, .. } => name(error),
             Self::Apps(sudare_apps::Error::Library(error))
@@ -438,7 +439,7 @@ mod tests {
     fn kinds_are_those_of_the_file() {
         // With a prefix, without the variants whose errors inside say the kind.
         let enums: [(&str, &[&str], &[&str]); 16] = [
-            ("", sudare::Error::VARIANTS, &[]),
+            ("", sudare::Error::VARIANTS, &["Expression"]),
             ("", TableError::VARIANTS, &[]),
             ("", sudare_apps::Error::VARIANTS, &["Library", "Table", "Train"]),
             ("", StatsError::VARIANTS, &["Library"]),

@@ -5,7 +5,6 @@
 
 #![allow(clippy::print_stdout, missing_docs, reason = "it is a program")]
 
-use std::sync::Arc;
 use sudare::{
     Result,
     bgv::{self, BatchEncoder, Ciphertext, Decryptor, Encryptor, Evaluator, Params},
@@ -42,8 +41,8 @@ pub fn run(left: &[bool], right: &[bool]) -> Result<i128> {
     request |= inner_sum_keys(params.log_n(), ROWS, Level(top.0 - 1))?;
     let mut keygen = KeyGenerator::new(params.rlwe())?;
     let secret = keygen.secret_key()?;
-    let public = Arc::new(keygen.public_key(&secret)?);
-    let keys = Arc::new(keygen.evaluation_keys(&secret, &request)?);
+    let public = keygen.public_key(&secret)?;
+    let keys = keygen.evaluation_keys(&secret, &request)?;
     let encoder = BatchEncoder::new(params.plaintext_modulus(), params.log_n())?;
     let encryptor = Encryptor::new(&params, public)?;
     let encrypt = |column: &[bool]| {
@@ -63,7 +62,7 @@ pub fn run(left: &[bool], right: &[bool]) -> Result<i128> {
 /// The server: a product marks the rows that have both marks, and a sum counts them.
 fn serve(
     params: &Params,
-    keys: Arc<EvaluationKeys>,
+    keys: EvaluationKeys,
     x: &Ciphertext,
     y: &Ciphertext,
 ) -> Result<Ciphertext> {

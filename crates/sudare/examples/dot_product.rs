@@ -4,7 +4,6 @@
 
 #![allow(clippy::print_stdout, missing_docs, reason = "it is a program")]
 
-use std::sync::Arc;
 use sudare::{
     Result,
     circuits::{Trace, TracePlan},
@@ -33,8 +32,8 @@ pub fn run(left: &[f64], right: &[f64]) -> Result<f64> {
     request |= sum_of(&params, left.len())?.required_keys(Level(top.0 - 1));
     let mut keygen = KeyGenerator::new(params.rlwe())?;
     let secret = keygen.secret_key()?;
-    let public = Arc::new(keygen.public_key(&secret)?);
-    let keys = Arc::new(keygen.evaluation_keys(&secret, &request)?);
+    let public = keygen.public_key(&secret)?;
+    let keys = keygen.evaluation_keys(&secret, &request)?;
     let encoder = Encoder::new(&params);
     let encryptor = Encryptor::new(&params, public)?;
     let x = encryptor.encrypt(&encoder.encode_real(left)?)?;
@@ -50,7 +49,7 @@ pub fn run(left: &[f64], right: &[f64]) -> Result<f64> {
 /// The server: it has keys, both ciphertexts, and the length of the vectors.
 fn serve(
     params: &Params,
-    keys: Arc<EvaluationKeys>,
+    keys: EvaluationKeys,
     vectors: [&Ciphertext; 2],
     length: usize,
 ) -> Result<Ciphertext> {

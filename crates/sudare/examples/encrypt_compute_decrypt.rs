@@ -5,7 +5,6 @@
 
 #![allow(clippy::print_stdout, missing_docs, reason = "it is a program")]
 
-use std::sync::Arc;
 use sudare::{
     Result,
     circuits::Trace,
@@ -33,8 +32,8 @@ pub fn run() -> Result<f64> {
     request |= sum.required_keys(top);
     let mut keygen = KeyGenerator::new(params.rlwe())?;
     let secret = keygen.secret_key()?;
-    let public = Arc::new(keygen.public_key(&secret)?);
-    let evaluation = Arc::new(keygen.evaluation_keys(&secret, &request)?);
+    let public = keygen.public_key(&secret)?;
+    let evaluation = keygen.evaluation_keys(&secret, &request)?;
     let encoder = Encoder::new(&params);
     let numbers: Vec<f64> = (0..COUNT).map(|i| i as f64 / COUNT as f64).collect();
     let plain = encoder.encode_real(&numbers)?;
@@ -48,7 +47,7 @@ pub fn run() -> Result<f64> {
 }
 
 /// The server: it has the evaluation keys and ciphertexts, and no secret key.
-fn serve(params: &Params, keys: Arc<EvaluationKeys>, x: &Ciphertext) -> Result<Ciphertext> {
+fn serve(params: &Params, keys: EvaluationKeys, x: &Ciphertext) -> Result<Ciphertext> {
     let evaluator = Evaluator::new(params, keys)?;
     let squares = evaluator.mul_rescale(x, x)?;
     let sum = Trace::inner_sum(params.log_n(), 1, COUNT)?.doubling().run(&evaluator, &squares)?;

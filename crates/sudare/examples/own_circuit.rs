@@ -1,26 +1,22 @@
-//! A circuit of one's own: written once against `Ops`, tried on clear numbers, which finds its
-//! depth and its keys, and then run on ciphertexts.
+//! Your own formula, written once for any evaluator: a simulation states its depth, its keys and
+//! its error before any key exists, then it runs on ciphertexts.
 //!
 //! `cargo run --release --example own_circuit`
 
 #![allow(clippy::print_stdout, missing_docs, reason = "it is a program")]
 
-use std::sync::Arc;
 use sudare::{
-    Result,
+    Result, Value,
     circuits::ckks::{ComplexOps, sim},
-    ckks::{Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Scale},
+    ckks::{Complex, Decryptor, Encoder, Encryptor, Evaluator, Needs, Params, Scale, choose},
     rlwe::KeyGenerator,
 };
 
 /// `x (3 - x^2) / 2` in every slot, a step towards the sign of `x`: two levels.
-fn towards_sign<E: ComplexOps>(e: &E, x: &E::Ct) -> Result<E::Ct> {
-    let square = e.mul_rescale(x, x)?;
-    let zero = e.sub(&square, &square)?;
-    let difference = e.add_const(&e.sub(&zero, &square)?, Complex::new(3.0, 0.0))?;
-    let product = e.mul_rescale(x, &difference)?;
-    // Half of it: the same integers read at twice the scale.
-    e.with_scale(&product, e.scale(&product) * Scale::from_u64(2))
+fn towards_sign<'e, E: ComplexOps>(x: &Value<'e, E>) -> Value<'e, E> {
+    let twice = x * (3.0 - x * x);
+    // Half of it without a level: the same integers read at twice the scale.
+    twice.apply(|e, a| e.with_scale(a, e.scale(a) * Scale::from_u64(2)))
 }
 
 fn main() -> Result<()> {
@@ -29,14 +25,17 @@ fn main() -> Result<()> {
 
 /// The results on ciphertexts and on clear numbers, slot by slot.
 pub fn run() -> Result<Vec<(f64, f64)>> {
-    let params = Params::preset("n14")?;
-    let (top, scale) = (params.top(), params.scale_at(params.top()));
     let numbers = [-0.9, -0.4, 0.1, 0.7];
+    let choice = choose(Needs { slots: 4, depth: 2, magnitude: 3.0, ..Needs::default() })?;
+    println!("{choice}");
+    let params = Params::new(choice.spec)?;
+    let top = params.top();
 
-    // On clear numbers: what encryption would refuse is refused, and keys are written down.
-    let clear = sim::Evaluator::new(params.log_n(), params.chain().clone());
+    // On clear numbers: it refuses what encryption would refuse, and records the keys.
+    let clear = sim::Evaluator::for_params(&params);
     let slots = numbers.map(|x| Complex::new(x, 0.0));
-    let expected = towards_sign(&clear, &clear.encrypt(&slots, top, scale)?)?;
+    let x = Value::new(&clear, clear.encrypt(&slots, top, params.scale_at(top))?);
+    let expected = towards_sign(&x).into_ciphertext()?;
     println!(
         "{} levels, {} products, error about 2^{:.0}",
         top.0 - expected.level.0,
@@ -47,12 +46,12 @@ pub fn run() -> Result<Vec<(f64, f64)>> {
     // On ciphertexts, with exactly those keys.
     let mut keygen = KeyGenerator::new(params.rlwe())?;
     let secret = keygen.secret_key()?;
-    let public = Arc::new(keygen.public_key(&secret)?);
-    let keys = Arc::new(keygen.evaluation_keys(&secret, &clear.used_keys())?);
+    let public = keygen.public_key(&secret)?;
+    let keys = keygen.evaluation_keys(&secret, &clear.used_keys())?;
     let encoder = Encoder::new(&params);
-    let x =
-        Encryptor::new(&params, public)?.encrypt(&encoder.encode_real_at(&numbers, top, scale)?)?;
-    let found = towards_sign(&Evaluator::new(&params, keys)?, &x)?;
+    let encrypted = Encryptor::new(&params, public)?.encrypt(&encoder.encode_real(&numbers)?)?;
+    let evaluator = Evaluator::new(&params, keys)?;
+    let found = towards_sign(&Value::new(&evaluator, encrypted)).into_ciphertext()?;
     let found = encoder.decode_real(&Decryptor::new(&params, secret)?.decrypt(&found)?)?;
     for (x, found) in numbers.iter().zip(&found) {
         println!("{x:5.2} -> {found:8.5}");

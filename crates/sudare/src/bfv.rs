@@ -18,8 +18,8 @@ mod evaluator;
 mod tensor;
 
 pub use crate::exact::{
-    BatchEncoder, Ciphertext, Decryptor, Encryptor, IntegerEncoder, Params, PlainPoly, Slots, Spec,
-    SymmetricEncryptor, choose, preset,
+    BatchEncoder, Ciphertext, Decryptor, Encryptor, IntegerEncoder, Modulus, Needs, Params,
+    PlainPoly, Slots, Spec, SymmetricEncryptor, choose, preset,
 };
 pub use evaluator::Evaluator;
 pub(crate) use tensor::AuxiliaryPrimes;

@@ -4,7 +4,7 @@
 //! [`bfv`](crate::bfv). This module gathers them under the name of the scheme:
 //!
 //! ```
-//! use sudare::{bgv, rlwe::{KeyGenerator, KeyRequest}};
+//! use sudare::{Value, bgv, rlwe::{KeyGenerator, KeyRequest}};
 //!
 //! # fn main() -> sudare::Result<()> {
 //! let params = bgv::Params::preset("n12-t65537")?;
@@ -15,11 +15,13 @@
 //! let keys = keygen.evaluation_keys(&secret, &request)?;
 //!
 //! let encoder = bgv::BatchEncoder::new(params.plaintext_modulus(), params.log_n())?;
-//! let x = bgv::Encryptor::new(&params, public)?.encrypt(&encoder.encode(&[3, -4, 5])?)?;
-//! let square = bgv::Evaluator::new(&params, keys)?.mul_rescale(&x, &x)?;
+//! let encrypted = bgv::Encryptor::new(&params, public)?.encrypt(&encoder.encode(&[3, -4, 5])?)?;
+//! let evaluator = bgv::Evaluator::new(&params, keys)?;
+//! let x = Value::new(&evaluator, encrypted);
+//! let y = (&x * &x + 2 * &x).into_ciphertext()?;
 //!
-//! let opened = bgv::Decryptor::new(&params, secret)?.decrypt(&square)?;
-//! assert_eq!(encoder.decode(&opened)?[..3], [9, 16, 25]);
+//! let opened = bgv::Decryptor::new(&params, secret)?.decrypt(&y)?;
+//! assert_eq!(encoder.decode(&opened)?[..3], [15, 8, 35]);
 //! # Ok(())
 //! # }
 //! ```
@@ -29,6 +31,6 @@
 //! the most significant bits, as in BFV, with an exact factor beside it; see [`exact`](crate::exact).
 
 pub use crate::exact::{
-    BatchEncoder, Ciphertext, Decryptor, Encryptor, Evaluator, Hoisted, IntegerEncoder, Params,
-    PlainPoly, Slots, Spec, SymmetricEncryptor, choose, preset,
+    BatchEncoder, Ciphertext, Decryptor, Encryptor, Evaluator, Hoisted, IntegerEncoder, Modulus,
+    Needs, Params, PlainPoly, Slots, Spec, SymmetricEncryptor, choose, preset,
 };

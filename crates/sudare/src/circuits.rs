@@ -4,8 +4,8 @@
 //! exists. Running it is the last step.
 //!
 //! Sums of automorphisms ([`Trace`]), products with matrices ([`linear`]), polynomials
-//! ([`polynomial`]) and batches in lock step ([`LockStep`]) depend only on the [`Algebra`] of a
-//! scheme. Circuits on complex slots require [`ComplexOps`](ckks::ComplexOps).
+//! ([`polynomial`]), batches in lock step ([`LockStep`]) and formulas ([`Value`]) depend only on the
+//! [`Algebra`] of a scheme. Circuits on complex slots require [`ComplexOps`](ckks::ComplexOps).
 
 mod algebra;
 mod butterflies;
@@ -20,9 +20,11 @@ mod meter;
 mod ops;
 pub mod polynomial;
 mod trace;
+mod value;
 
 pub use algebra::{Algebra, Coefficient, OwnedVector};
 pub use failure::log2_exceeds;
 pub use lock_step::{Batch, LockStep};
 pub use ops::{ArgumentError, CoefficientOf, ConstantOf, Extremes, Ops, ScaleOf, VectorOf};
 pub use trace::{Trace, TracePlan};
+pub use value::Value;

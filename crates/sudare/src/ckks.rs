@@ -4,6 +4,7 @@
 //! [CHKKS18](https://eprint.iacr.org/2018/931) for its RNS variant,
 //! [KPP20](https://eprint.iacr.org/2020/1118) for exact scales.
 
+mod choose;
 mod ciphertext;
 mod encode;
 mod encrypt;
@@ -19,6 +20,7 @@ mod transform;
 
 pub use crate::rlwe::ProductSum;
 pub use crate::rlwe::UpperSpec;
+pub use choose::{Choice, Needs, choose};
 pub use ciphertext::{Ciphertext, Plaintext};
 pub use encode::Encoder;
 pub use encrypt::{Decryptor, Encryptor, SymmetricEncryptor};

@@ -112,9 +112,7 @@ pub enum Error {
         top: Level,
     },
     /// Scales differ by more than rounding.
-    #[error(
-        "{op}: the scales 2^{left:.6} and 2^{right:.6} differ: adjust one of the operands with match_scale"
-    )]
+    #[error("{op}: {}", scales_differ(*.left, *.right, *.levels))]
     ScaleMismatch {
         /// The operation.
         op: &'static str,
@@ -122,6 +120,8 @@ pub enum Error {
         left: f64,
         /// `log2` of the other.
         right: f64,
+        /// Levels of both operands, if there are two.
+        levels: Option<[Level; 2]>,
     },
     /// A scale is not a positive number, or the modulus has no room for it.
     #[error(
@@ -146,7 +146,7 @@ pub enum Error {
     },
     /// The numbers of slots differ, or a number is not a power of two.
     #[error(
-        "{op}: found {found} slots, but {expected} are needed: encode {expected} values, with zeros at the end"
+        "{op}: found {found} slots, but {expected} are needed: encode {expected} values, with zeros at the end, or make the encoder with_slots({expected})"
     )]
     SlotMismatch {
         /// The operation.
@@ -404,6 +404,16 @@ pub enum Error {
         /// The largest possible magnitude of the argument, in units of the interval.
         largest: f64,
     },
+    /// An operation of an expression of [`Value`](crate::Value)s failed.
+    #[error("{source} (in \"{op}\" at {at})")]
+    Expression {
+        /// The operation.
+        op: &'static str,
+        /// Its place in your source.
+        at: &'static core::panic::Location<'static>,
+        /// The error of the operation.
+        source: Box<Error>,
+    },
     /// A circuit was given an impossible task.
     #[error("{0}")]
     Circuit(String),
@@ -493,6 +503,27 @@ impl From<std::io::Error> for Error {
     fn from(e: std::io::Error) -> Self {
         Self::Io { kind: e.kind(), message: e.to_string(), source: IoSource(e.into()) }
     }
+}
+
+/// Describes two scales that differ, with a remedy.
+fn scales_differ(left: f64, right: f64, levels: Option<[Level; 2]>) -> String {
+    let at = |i: usize| levels.map_or(String::new(), |levels| format!(" at level {}", levels[i]));
+    let [one, other] = [left, right].map(|bits| format!("2^{bits:.6}"));
+    // Scales count as different from the 18th digit on.
+    let by = match one == other {
+        true => {
+            format!(", by a factor of 1 + {:.1e}", (left - right).abs() * core::f64::consts::LN_2)
+        }
+        false => String::new(),
+    };
+    let remedy = match levels {
+        Some(_) => {
+            "rescale the operand with the larger scale, bring an operand down to the level and \
+             scale of the other with match_scale, or encode a plaintext at the other's scale"
+        }
+        None => "adjust one of the operands with match_scale",
+    };
+    format!("the scales {one}{} and {other}{} differ{by}: {remedy}", at(0), at(1))
 }
 
 /// Formats a power of a prime for messages.

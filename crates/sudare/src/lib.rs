@@ -16,36 +16,49 @@
 //! [`ckks::Decryptor`]:
 //!
 //! ```
-//! use std::sync::Arc;
-//! use sudare::{ckks, circuits::Trace, rlwe::KeyGenerator};
+//! use sudare::{Value, circuits::Trace, ckks::{self, Needs}, rlwe::KeyGenerator};
 //!
 //! # fn main() -> sudare::Result<()> {
-//! let params = ckks::Params::preset("n13")?;
+//! let needs = Needs { slots: 4, depth: 1, magnitude: 128.0, ..Needs::default() };
+//! let params = ckks::Params::new(ckks::choose(needs)?.spec)?;
 //! let top = params.top();
 //! // Depth and keys of a circuit are known before any key is.
 //! let sum = Trace::inner_sum(params.log_n(), 1, 4)?.doubling();
+//! let request = sum.required_keys(top).relinearize(top);
 //! let mut keygen = KeyGenerator::new(params.rlwe())?;
 //! let secret = keygen.secret_key()?;
-//! let public = Arc::new(keygen.public_key(&secret)?);
-//! let keys = Arc::new(keygen.evaluation_keys(&secret, &sum.required_keys(top))?);
+//! let public = keygen.public_key(&secret)?;
+//! let keys = keygen.evaluation_keys(&secret, &request)?;
 //!
 //! let encoder = ckks::Encoder::new(&params);
 //! let plain = encoder.encode_real(&[1.0, 2.5, -4.0, 8.0])?;
 //! let encrypted = ckks::Encryptor::new(&params, public)?.encrypt(&plain)?;
 //!
-//! let result = sum.run(&ckks::Evaluator::new(&params, keys)?, &encrypted)?;
+//! let evaluator = ckks::Evaluator::new(&params, keys)?;
+//! let x = Value::new(&evaluator, encrypted);
+//! let result = (&x * &x + &x).apply(|e, y| sum.run(e, y)).into_ciphertext()?;
 //!
 //! let decrypted = ckks::Decryptor::new(&params, secret)?.decrypt(&result)?;
-//! assert!((encoder.decode_real(&decrypted)?[0] - 7.5).abs() < 1e-3);
+//! assert!((encoder.decode_real(&decrypted)?[0] - 94.75).abs() < 1e-3);
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! | you compute with | scheme | parameters |
+//! |---|---|---|
+//! | real or complex numbers, with a small error | [`ckks`] | [`ckks::choose`] |
+//! | integers modulo `t`, exactly | [`bgv`], or [`bfv`] | [`exact::choose`] |
+//! | more products than a ring has levels for | [`circuits::ckks::bootstrap`], [`circuits::exact::bootstrap`] | `choose` in each |
+//!
+//! Formulas are written on [`Value`]s, which align levels and scales. Evaluators do single
+//! operations by [one rule](ckks::Evaluator#levels-and-scales).
 //!
 //! The crate rejects parameters under 128 bits of security unless they set `insecure`. Every error
 //! names the found value and the required one. Results are the same bits on every instruction set
 //! and number of threads. Show a decrypted value to the owner of the key only; see `SECURITY.md`.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
+#![warn(missing_debug_implementations)]
 
 pub mod bfv;
 pub mod bgv;
@@ -56,6 +69,7 @@ pub mod exact;
 pub mod ring;
 pub mod rlwe;
 
+pub use circuits::Value;
 pub use error::{Error, IoSource, Result};
 
 /// The program in the README compiles and runs.

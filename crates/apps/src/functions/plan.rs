@@ -9,7 +9,7 @@ use sudare::{
         ckks::{ComplexOps, PolynomialPlan, sim},
     },
     ckks::{Complex, Params, Scale},
-    rlwe::{KeyRequest, Level},
+    rlwe::{KeyRequest, Level, Scale as _},
 };
 
 use super::{Finish, Function, Noise, SAMPLES, inverse::ProductForm};
@@ -295,11 +295,7 @@ impl FunctionPlan {
         if e.level(x) < level {
             return Err(Error::LevelOutOfRange { found: level, max: e.level(x) });
         }
-        if !e.scale(x).matches(scale) {
-            let left = e.scale(x).log2();
-            let right = scale.log2();
-            return Err(Error::ScaleMismatch { op: self.name, left, right });
-        }
+        e.scale(x).check_matches(scale, self.name)?;
         let mut x = x.clone();
         e.drop_to(&mut x, level)?;
         if rescales {

@@ -7,7 +7,7 @@ use sudare::{
         ckks::{ComplexOps, sim},
     },
     ckks::{Complex, Params, Scale},
-    rlwe::{KeyRequest, Level},
+    rlwe::{KeyRequest, Level, Scale as _},
 };
 
 use super::{ROOM_BITS, Result, StatsError};
@@ -167,13 +167,7 @@ impl SlotPlan {
     }
 
     fn check<E: ComplexOps>(&self, e: &E, x: &E::Ct) -> Result<()> {
-        let left = e.scale(x).log2();
-        let right = self.scale.log2();
-        if e.scale(x).matches(self.scale) {
-            Ok(())
-        } else {
-            Err(Error::ScaleMismatch { op: "statistics", left, right }.into())
-        }
+        Ok(e.scale(x).check_matches(self.scale, "statistics")?)
     }
 
     fn divisor(&self) -> Scale {

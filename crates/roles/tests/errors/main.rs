@@ -5,6 +5,7 @@
 
 mod apps;
 mod arith;
+mod place;
 mod roles;
 mod sudare;
 mod table;

@@ -59,7 +59,13 @@ fn operands() -> Vec<Error> {
         Error::LevelExhausted { op: "multiply", needed: 2, level: Level(1) },
         Error::LevelOutOfRange { found: Level(9), max: Level(5) },
         Error::RaisedLevel { found: Level(9), needed: Level(3), top: Level(5) },
-        Error::ScaleMismatch { op: "add", left: 40.0, right: 40.25 },
+        Error::ScaleMismatch { op: "polynomial", left: 40.0, right: 40.25, levels: None },
+        Error::ScaleMismatch {
+            op: "add",
+            left: 40.0,
+            right: 40.0 + 1e-9,
+            levels: Some([Level(3); 2]),
+        },
         Error::ScaleOutOfRange { op: "multiply", log2_scale: 90.0, log2_q: 60.0 },
         Error::ScaleOutOfRange { op: "encode", log2_scale: f64::NAN, log2_q: 60.0 },
         Error::TooManySlots { found: 5000, slots: 4096 },
@@ -70,6 +76,11 @@ fn operands() -> Vec<Error> {
         Error::NoiseExhausted { op: "multiply", log2_noise: 62.0, log2_room: 58.5 },
         Error::OutOfRoom { op: "multiply", largest: 14_400.0, room: 501.0 },
         Error::OutsideInterval { degree: 15, largest: 1.25 },
+        Error::Expression {
+            op: "multiply",
+            at: crate::place::here(),
+            source: Box::new(Error::LevelExhausted { op: "multiply", needed: 1, level: Level(0) }),
+        },
         Error::Circuit("odd approximation of degree 0: at least 1 is needed".into()),
     ]
 }

@@ -10,11 +10,19 @@ use std::{borrow::Cow, sync::Arc};
 
 /// Computes on ciphertexts: the operations of [`exact::Evaluator`], with the products of BFV.
 ///
-/// Operands of different levels are brought to the lower level by rescaling.
+/// Operands of different levels are brought to the lower level by rescaling, so that sums of
+/// products and inputs need no care. Different factors, which products of BGV have, are aligned as
+/// in [`exact::Evaluator`].
 #[derive(Clone)]
 pub struct Evaluator {
     exact: exact::Evaluator,
     auxiliary: Arc<Auxiliary>,
+}
+
+impl core::fmt::Debug for Evaluator {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Evaluator").field("exact", &self.exact).finish_non_exhaustive()
+    }
 }
 
 impl Evaluator {
@@ -88,7 +96,7 @@ impl Evaluator {
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
-    /// | `min(a, b)` | equal | none | 2 row sums per limb at one level |
+    /// | `min(a, b)` | of the lower operand | none | 2 row sums per limb at one level |
     ///
     /// # Errors
     /// See [`exact::Evaluator::add`].

@@ -12,6 +12,7 @@ mod ops;
 mod polynomial;
 mod ranged;
 pub mod sim;
+mod value;
 mod worst_case;
 
 pub use crate::ckks::{Chain, Complex};

@@ -7,6 +7,7 @@ mod matrix;
 mod ops;
 mod polynomial;
 pub mod sim;
+mod value;
 
 pub use matrix::{LinearPlan, LinearTransform};
 pub use ops::{IntegerOps, IntegerSlots};

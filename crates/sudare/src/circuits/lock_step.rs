@@ -273,7 +273,8 @@ mod tests {
         let plan = plan.plan(e.chain(), Level(3), scale, scale).unwrap();
         let encrypt = |level, bits| e.encrypt(&[], Level(level), Scale::from_log2(bits)).unwrap();
         let found = plan.run_many(&e, &[encrypt(3, 40.0), encrypt(3, 39.0)]);
-        assert_eq!(found, Err(Error::ScaleMismatch { op: "lock step", left: 40.0, right: 39.0 }));
+        let [left, right] = [40.0, 39.0];
+        assert_eq!(found, Err(Error::ScaleMismatch { op: "lock step", left, right, levels: None }));
         let found = plan.run_many(&e, &[encrypt(3, 40.0), encrypt(2, 40.0)]);
         assert_eq!(found, Err(Error::LevelOutOfRange { found: Level(3), max: Level(2) }));
     }

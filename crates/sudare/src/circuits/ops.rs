@@ -89,7 +89,8 @@ pub trait Ops: Send + Sync {
     /// Interprets the same integer plaintext at another scale: its values change by the ratio of
     /// the scales. Free of cost.
     fn with_scale(&self, a: &Self::Ct, scale: ScaleOf<Self>) -> Result<Self::Ct>;
-    /// Adds. Levels align downwards. Scales must match.
+    /// Adds. Levels align downwards. If scales differ, the operand at the higher level is brought
+    /// to the scale of the other one by [`Ops::match_scale`].
     fn add(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct>;
     /// Subtracts; see [`Ops::add`].
     fn sub(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct>;

@@ -14,6 +14,16 @@ pub struct Plaintext {
     pub(crate) params: ParamsId,
 }
 
+/// Prints the form: the values may be secret.
+impl core::fmt::Debug for Plaintext {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let level = self.level;
+        let scale = self.scale;
+        let slots = self.slots();
+        write!(f, "Plaintext(level {level}, scale {scale}, {slots} slots)")
+    }
+}
+
 impl Plaintext {
     /// Level of the plaintext.
     #[must_use]

@@ -25,20 +25,48 @@ const ENCODED_BITS: f64 = 128.0;
 const LARGEST_IN_F64: f64 = (1u64 << 20) as f64;
 
 /// Converts vectors to plaintexts and back.
+///
+/// # Short inputs
+/// One rule holds for this encoder and for [`exact::BatchEncoder`](crate::exact::BatchEncoder):
+/// values fill the first slots, and the remaining slots are 0. An encoder that has fewer slots than
+/// the ring repeats all of its slots, zeros included, until they fill the ring.
+///
+/// The encoders differ in their default number of slots. Here it is the next power of two of the
+/// number of values, so that few values need few rotations. There it is all slots of the ring. To
+/// name the number, use `with_slots`. Operands need the same number of slots.
 #[derive(Debug, Clone)]
 pub struct Encoder {
     params: Params,
+    /// `log2` of the number of slots, unless it follows from the number of values.
+    log_slots: Option<u32>,
 }
 
 impl Encoder {
-    /// Makes an encoder.
+    /// Makes an encoder with as many slots as the values need: the next power of two.
     #[must_use]
     pub fn new(params: &Params) -> Self {
-        Self { params: params.clone() }
+        Self { params: params.clone(), log_slots: None }
     }
 
-    /// Encodes complex values at the top level and its default scale. The number of slots is the next
-    /// power of two. The remaining slots are 0.
+    /// Makes an encoder for `slots` slots, a power of two up to `N / 2`, for vectors of at most this
+    /// length.
+    ///
+    /// # Errors
+    /// [`Error::TooManySlots`]; [`Error::InvalidSpec`] for a number that is not a power of two.
+    pub fn with_slots(params: &Params, slots: usize) -> Result<Self> {
+        if slots > params.max_slots() {
+            return Err(Error::TooManySlots { found: slots, slots: params.max_slots() });
+        }
+        if !slots.is_power_of_two() {
+            let problem =
+                format!("{slots} is no power of two: choose {}", slots.next_power_of_two());
+            return Err(Error::InvalidSpec { field: "slots", problem });
+        }
+        Ok(Self { params: params.clone(), log_slots: Some(slots.ilog2()) })
+    }
+
+    /// Encodes complex values at the top level and its default scale. The remaining slots are 0; see
+    /// [`Encoder`].
     ///
     /// The plaintext is the rounded polynomial whose values at the roots of the orbit of 5 are the
     /// scale times the slots. Fewer slots than `N / 2` repeat (sparse packing).
@@ -90,11 +118,18 @@ impl Encoder {
         scale: Scale,
     ) -> Result<Plaintext> {
         self.params.rlwe().check_level(level)?;
-        // No values are one slot of 0.
-        let slots = count.max(1).next_power_of_two();
+        let slots = match self.log_slots {
+            Some(log_slots) if count > 1 << log_slots => {
+                return Err(Error::TooManySlots { found: count, slots: 1 << log_slots });
+            }
+            Some(log_slots) => 1 << log_slots,
+            // No values are one slot of 0. Too many are refused below.
+            None => count,
+        };
         let limbs = self.params.rlwe().limbs(level);
+        let slots = self.params.rules().encoded(slots, level, scale)?.slots();
         Ok(Plaintext {
-            poly: self.polynomial(values, count, level, limbs, scale)?,
+            poly: self.polynomial(values, slots, level, limbs, scale)?,
             level,
             scale,
             log_slots: slots.ilog2(),

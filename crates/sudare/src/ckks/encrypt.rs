@@ -67,6 +67,7 @@ impl SymmetricEncryptor {
 }
 
 /// Decrypts. Not `Clone`. Servers do not have one.
+#[derive(Debug)]
 pub struct Decryptor {
     params: Params,
     key: Arc<SecretKey>,

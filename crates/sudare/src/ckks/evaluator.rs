@@ -8,14 +8,29 @@ use crate::{
     Result,
     rlwe::{self, EvaluationKeys, GaloisElement, Level, ProductSum},
 };
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 /// Computes on ciphertexts. `Send + Sync`: share one by reference.
 ///
-/// Plain verbs return a new ciphertext; `_assign` overwrites the first operand. Operands of
-/// different levels are brought to the lower level, which is exact. This does not work from above
-/// the top of the chain to below it ([`Error::RaisedLevel`]). Different scales are an error; see
-/// [`Evaluator::match_scale`].
+/// Plain verbs return a new ciphertext; `_assign` overwrites the first operand.
+///
+/// # Levels and scales
+/// You need not align operands yourself. One rule holds for all operations on two ciphertexts:
+///
+/// - Operands meet at the lower level. Dropping primes is exact and free.
+/// - A product has the product of the scales, whatever they are.
+/// - A sum has one scale. If the scales differ, the operand at the higher level is brought to the
+///   scale of the other one with [`Evaluator::match_scale`], on its way down. This costs 2 row
+///   products and 2 transforms per limb, no key and no level, and adds a rounding error.
+///
+/// So `x^2 + x` is `add(&mul_rescale(&x, &x)?, &x)?`. Different scales at one level are an error
+/// ([`Error::ScaleMismatch`]), because matching them costs a level. So are scales so large that
+/// matching them would round values visibly. Powers from products of one
+/// level have one scale per level. [`Value`](crate::circuits::Value) multiplies only such operands.
+///
+/// Sums of products, which are computed in one pass, and sums with an encoded [`Plaintext`] need
+/// matching scales. Ciphertexts from above the top of the chain do not meet ciphertexts below it
+/// ([`Error::RaisedLevel`]).
 #[derive(Clone)]
 pub struct Evaluator {
     params: Params,
@@ -23,10 +38,25 @@ pub struct Evaluator {
     pub(super) inner: rlwe::Evaluator,
 }
 
+impl core::fmt::Debug for Evaluator {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Evaluator")
+            .field("params", &self.params)
+            .field("keys", self.keys())
+            .finish_non_exhaustive()
+    }
+}
+
 /// A ciphertext with the digits of its second polynomial, which hoisted rotations share.
 pub struct Hoisted<'a> {
     ciphertext: &'a Ciphertext,
     inner: rlwe::Hoisted<'a>,
+}
+
+impl core::fmt::Debug for Hoisted<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("Hoisted").field(self.ciphertext).finish()
+    }
 }
 
 impl Evaluator {
@@ -86,15 +116,25 @@ impl Evaluator {
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
-    /// | `min(a, b)` | equal | none | 2 row sums per limb |
+    /// | `min(a, b)` | of the lower operand | none | 2 row sums per limb if scales match |
     ///
     /// # Errors
-    /// [`Error::ScaleMismatch`]; [`Error::SlotMismatch`]; [`Error::ParamsMismatch`];
-    /// [`Error::KeyMismatch`].
+    /// [`Error::ScaleMismatch`] if scales differ at one level; [`Error::SlotMismatch`];
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         let (x, y) = self.forms(a, b)?;
         let form = self.rules().sum("add", x, y)?;
+        let a = self.summand(a, form)?;
+        let b = self.summand(b, form)?;
         Ok(Ciphertext::new(self.inner.add(&a.inner, &b.inner)?, form))
+    }
+
+    /// Returns an operand of a sum, brought to the sum's level and scale if its scale differs.
+    fn summand<'a>(&self, a: &'a Ciphertext, sum: Form) -> Result<Cow<'a, Ciphertext>> {
+        match a.scale.matches(sum.scale) {
+            true => Ok(Cow::Borrowed(a)),
+            false => self.match_scale(a, sum.level, sum.scale).map(Cow::Owned),
+        }
     }
 
     /// `a += b`; see [`Evaluator::add`].
@@ -103,7 +143,11 @@ impl Evaluator {
     /// See [`Evaluator::add`].
     pub fn add_assign(&self, a: &mut Ciphertext, b: &Ciphertext) -> Result<()> {
         let (x, y) = self.forms(a, b)?;
-        self.rules().sum("add", x, y)?;
+        let form = self.rules().sum("add", x, y)?;
+        let b = self.summand(b, form)?;
+        if let Cow::Owned(matched) = self.summand(a, form)? {
+            *a = matched;
+        }
         self.inner.add_assign(&mut a.inner, &b.inner)
     }
 
@@ -114,6 +158,8 @@ impl Evaluator {
     pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         let (x, y) = self.forms(a, b)?;
         let form = self.rules().sum("subtract", x, y)?;
+        let a = self.summand(a, form)?;
+        let b = self.summand(b, form)?;
         Ok(Ciphertext::new(self.inner.sub(&a.inner, &b.inner)?, form))
     }
 
@@ -125,13 +171,15 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.neg(&a.inner)?, a.form()))
     }
 
-    /// Adds a plaintext of the same scale.
+    /// Adds a plaintext of the same scale: encode it with [`Encoder::encode_at`] at the level and
+    /// scale of `a`.
     ///
     /// # Errors
-    /// See [`Evaluator::add`].
+    /// [`Error::ScaleMismatch`]; [`Error::SlotMismatch`]; [`Error::ParamsMismatch`];
+    /// [`Error::KeyMismatch`].
     pub fn add_plain(&self, a: &Ciphertext, b: &Plaintext) -> Result<Ciphertext> {
         let (x, y) = self.forms_with_plain(a, b)?;
-        let form = self.rules().sum("add", x, y)?;
+        let form = self.rules().sum_plain("add a plaintext", x, y)?;
         Ok(Ciphertext::new(self.inner.add_message(&a.inner, &b.poly, b.level)?, form))
     }
 
@@ -384,8 +432,9 @@ impl Evaluator {
     /// `level` must be below the level of `a`.
     ///
     /// # Errors
-    /// [`Error::LevelExhausted`]; [`Error::ScaleOutOfRange`] if the required factor is below 1;
-    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    /// [`Error::LevelExhausted`]; [`Error::ScaleOutOfRange`] if the factor, which is rounded to an
+    /// integer, is below 2^20 and its rounding would show; [`Error::ParamsMismatch`];
+    /// [`Error::KeyMismatch`].
     pub fn match_scale(&self, a: &Ciphertext, level: Level, scale: Scale) -> Result<Ciphertext> {
         let factor = self.rules().matching_factor(self.form(a)?, level, scale)?;
         // One level above, so that the rescaling below ends at `level`.

@@ -288,6 +288,13 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
     Ok(())
 }
 
+/// Searches the primes of a specification, without making tables.
+#[cfg(test)]
+pub(super) fn check_primes(spec: &Spec) -> Result<()> {
+    check_sizes(spec)?;
+    choose_primes(spec).map(drop)
+}
+
 struct Primes {
     /// Primes of each level.
     q: Vec<Vec<u64>>,

@@ -99,8 +99,14 @@ impl Room {
     /// The room of the ring of dimension `2^log_n`.
     #[must_use]
     pub fn new(log_n: u32) -> Self {
+        Self::at(log_n, SECURITY_BITS)
+    }
+
+    /// The room of the ring of dimension `2^log_n` at another security, in bits.
+    #[must_use]
+    pub fn at(log_n: u32, security_bits: f64) -> Self {
         let secret = SecretDistribution::UniformTernary;
-        Self { log2_qp: max_log2_qp(log_n, secret, SECURITY_BITS) }
+        Self { log2_qp: max_log2_qp(log_n, secret, security_bits) }
     }
 
     /// The room without so many bits.

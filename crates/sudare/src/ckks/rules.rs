@@ -29,6 +29,10 @@ impl Form {
     }
 }
 
+/// Size, in bits, from which a factor 1 may be rounded to an integer: values change by at most half
+/// of `2^-20` of themselves.
+const MIN_FACTOR_BITS: f64 = 20.0;
+
 /// The rules for one modulus chain in rings of one dimension.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
@@ -43,14 +47,37 @@ impl<'a> Rules<'a> {
         Self { chain, log_n }
     }
 
-    /// Returns the form of a sum or a difference. Levels align downwards, and scales must match.
+    /// Returns the form of a sum or a difference.
+    ///
+    /// Operands meet at the lower level. If scales differ, the sum has the scale of the lower
+    /// operand: the higher one is brought to it by [`Rules::matching_factor`], on its way down.
+    ///
+    /// # Errors
+    /// [`Error::SlotMismatch`]; [`Error::RaisedLevel`]; [`Error::ScaleMismatch`] if scales differ at
+    /// one level, or if the higher operand's scale is too large to be matched.
+    pub fn sum(self, op: &'static str, a: Form, b: Form) -> Result<Form> {
+        let level = self.meet(op, a, b)?;
+        if a.scale.matches(b.scale) {
+            return Ok(Form { level, ..a });
+        }
+        let (low, high) = if a.level < b.level { (a, b) } else { (b, a) };
+        let factor = self.matching_factor(high, low.level, low.scale);
+        match factor.is_ok_and(|factor| factor.encodes_one(low.scale)) {
+            true => Ok(Form { level, scale: low.scale, ..a }),
+            false => Err(mismatch(op, a, b)),
+        }
+    }
+
+    /// Returns the form of a sum with a plaintext, which has one scale.
     ///
     /// # Errors
     /// [`Error::SlotMismatch`]; [`Error::RaisedLevel`]; [`Error::ScaleMismatch`].
-    pub fn sum(self, op: &'static str, a: Form, b: Form) -> Result<Form> {
-        let level = self.meet(op, a, b)?;
-        a.scale.check_matches(b.scale, op)?;
-        Ok(Form { level, ..a })
+    pub fn sum_plain(self, op: &'static str, a: Form, plain: Form) -> Result<Form> {
+        let level = self.meet(op, a, plain)?;
+        match a.scale.matches(plain.scale) {
+            true => Ok(Form { level, ..a }),
+            false => Err(mismatch(op, a, plain)),
+        }
     }
 
     /// Returns the form of a product that is not rescaled.
@@ -148,7 +175,7 @@ impl<'a> Rules<'a> {
     ///
     /// # Errors
     /// [`Error::LevelExhausted`] if `level` is not below the level of `a`;
-    /// [`Error::ScaleOutOfRange`] for a factor below 1.
+    /// [`Error::ScaleOutOfRange`] for a factor below 2^20 whose rounding to an integer would show.
     pub fn matching_factor(self, a: Form, level: Level, scale: Scale) -> Result<Scale> {
         const OP: &str = "match_scale";
         if level >= a.level {
@@ -157,11 +184,11 @@ impl<'a> Rules<'a> {
         }
         let above = Level(level.0 + 1);
         let factor = scale * self.chain.divisor(above) / a.scale;
-        // A factor below 1 would round to the integers 0 or 1.
-        if factor.to_f64() < 1.0 {
-            return Err(self.out_of_range(OP, factor, above));
+        // The factor is rounded to an integer.
+        match factor.log2() >= MIN_FACTOR_BITS || factor.encodes_one(scale) {
+            true => Ok(factor),
+            false => Err(self.out_of_range(OP, factor, above)),
         }
-        Ok(factor)
     }
 
     /// Returns the form of integers interpreted at another scale.
@@ -318,4 +345,10 @@ impl<'a> Rules<'a> {
         let log2_q = self.chain.log2_q(level);
         Error::ScaleOutOfRange { op, log2_scale, log2_q }
     }
+}
+
+fn mismatch(op: &'static str, a: Form, b: Form) -> Error {
+    let left = a.scale.log2();
+    let right = b.scale.log2();
+    Error::ScaleMismatch { op, left, right, levels: Some([a.level, b.level]) }
 }

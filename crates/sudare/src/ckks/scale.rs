@@ -92,7 +92,7 @@ impl rlwe::Scale for Scale {
         if self.matches(other) {
             return Ok(());
         }
-        Err(Error::ScaleMismatch { op, left: self.log2(), right: other.log2() })
+        Err(Error::ScaleMismatch { op, left: self.log2(), right: other.log2(), levels: None })
     }
 
     fn check_fits(self, op: &'static str, log2_q: f64) -> Result<()> {
@@ -101,6 +101,13 @@ impl rlwe::Scale for Scale {
             return Ok(());
         }
         Err(self.out_of_range(op, log2_q))
+    }
+
+    fn encodes_one(self, result: Self) -> bool {
+        let factor = self.to_f64();
+        let rounded = factor.round_ties_even();
+        // The error of the factor, relative to it, is the error of the value.
+        rounded >= 1.0 && (factor - rounded).abs() / factor * result.to_f64() <= 1.0
     }
 
     fn check_weights(self, op: &'static str, log2_q: f64) -> Result<()> {

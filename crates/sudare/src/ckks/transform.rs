@@ -8,6 +8,7 @@ const OP: &str = "linear transform";
 
 /// The weights of an [`AutomorphismSum`] for ciphertexts with a fixed number of slots, encoded at a
 /// scale; see [`EncodedDiagonals`].
+#[derive(Debug)]
 pub struct EncodedMatrix {
     diagonals: EncodedDiagonals,
     scale: Scale,

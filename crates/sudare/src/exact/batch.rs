@@ -19,6 +19,15 @@ use zeroize::Zeroizing;
 ///
 /// If `p = 1 mod 2N`, the ring has `N` slots. If only `p = 1 mod 2n`, plaintexts are polynomials in
 /// `X^(N/n)`, and the rows of `n / 2` slots repeat in the `N / 2` slots that rotations act on.
+///
+/// # Short inputs
+/// One rule holds for this encoder and for `ckks::Encoder`: values fill the first slots, and the
+/// remaining slots are 0. An encoder that has fewer slots than the ring repeats all of its slots,
+/// zeros included, until they fill the ring.
+///
+/// The encoders differ in their default number of slots. Here it is all slots of the ring. There it
+/// is the next power of two of the number of values. To name the number, use `with_slots`. Operands
+/// need the same number of slots.
 #[derive(Debug, Clone)]
 pub struct BatchEncoder {
     modulus: Modulus,

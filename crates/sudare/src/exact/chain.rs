@@ -24,6 +24,11 @@ impl Scale for Unit {
         self.check_unit()
     }
 
+    /// Residues are exact.
+    fn encodes_one(self, _: Self) -> bool {
+        true
+    }
+
     /// Does the check of [`Scale::check_fits`].
     fn check_weights(self, op: &'static str, log2_q: f64) -> Result<()> {
         self.check_fits(op, log2_q)

@@ -137,6 +137,7 @@ impl SymmetricEncryptor {
 /// Decrypts. Not `Clone`. Servers do not have one.
 ///
 /// Measured errors and budgets depend on the secret key: show them to its owner only.
+#[derive(Debug)]
 pub struct Decryptor {
     params: Params,
     key: Arc<SecretKey>,

@@ -2,7 +2,7 @@ use super::{
     BatchEncoder, Ciphertext, Modulus, Params, PlainNorms, PlainPoly, Tensor, Unit,
     encrypt::{lifted, residue},
     plaintext::degree,
-    rules::{Form, FormSum, Rules},
+    rules::{Alignment, Form, FormSum, Rules},
 };
 use crate::{
     Error, Result,
@@ -13,11 +13,24 @@ use std::sync::Arc;
 
 /// Computes on ciphertexts: the operations that BGV and BFV share, and the product of BGV.
 ///
-/// Plain verbs return a new ciphertext. Operands of different levels are brought to the lower level
-/// by dropping primes, which keeps plaintext, factor and error. Different factors are an error, see
-/// [`Evaluator::match_factor`], and so are different plaintext moduli. An operation whose result
-/// might not decrypt is rejected before it computes ([`Error::NoiseExhausted`]). In a product of
-/// BGV errors must be far below the modulus, so rescale often.
+/// Plain verbs return a new ciphertext.
+///
+/// # Levels and factors
+/// You need not align operands yourself. One rule holds for all operations on two ciphertexts:
+///
+/// - Operands meet at the lower level. Dropping primes keeps plaintext, factor and error.
+/// - A product has the product of the factors, whatever they are.
+/// - A sum has one factor. If the factors differ, the operand at the higher level is brought to the
+///   factor of the other one with [`Evaluator::match_factor`], on its way down. At one level both
+///   operands are multiplied by integers of up to about `sqrt(t)`. Results are exact, and errors
+///   grow.
+///
+/// So `x^2 + x` is `add(&mul_rescale(&x, &x)?, &x)?`. Sums of products, which are computed in one
+/// pass, need equal factors ([`Error::FactorMismatch`]). Different plaintext moduli are an error.
+///
+/// An operation whose result might not decrypt is rejected before it computes
+/// ([`Error::NoiseExhausted`]). In a product of BGV errors must be far below the modulus, so rescale
+/// often.
 ///
 /// A plaintext of slots is a matrix of 2 rows with `N / 2` columns.
 #[derive(Clone)]
@@ -26,10 +39,25 @@ pub struct Evaluator {
     pub(crate) inner: rlwe::Evaluator,
 }
 
+impl core::fmt::Debug for Evaluator {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Evaluator")
+            .field("params", &self.params)
+            .field("keys", self.keys())
+            .finish_non_exhaustive()
+    }
+}
+
 /// A ciphertext with the digits of its second polynomial, which hoisted automorphisms share.
 pub struct Hoisted<'a> {
     form: Form,
     inner: rlwe::Hoisted<'a>,
+}
+
+impl core::fmt::Debug for Hoisted<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("Hoisted").field(&self.form).finish()
+    }
 }
 
 impl Evaluator {
@@ -75,16 +103,39 @@ impl Evaluator {
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
-    /// | `min(a, b)` | equal | none | 2 row sums per limb |
+    /// | `min(a, b)` | of the lower operand | none | 2 row sums per limb if factors match |
     ///
     /// # Errors
-    /// [`Error::FactorMismatch`]; [`Error::PlaintextMismatch`]; [`Error::NoiseExhausted`];
-    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    /// [`Error::PlaintextMismatch`]; [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`];
+    /// [`Error::KeyMismatch`].
     pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        if let Some(sum) = self.aligned_sum("add", a, b, 1)? {
+            return Ok(sum);
+        }
         // Here and below, the form comes first: it rejects what might not decrypt, before anything
         // computes.
-        let form = self.rules().sum("add", self.form(a)?, self.form(b)?)?;
+        let form = self.rules().sum("add", a.form(), b.form())?;
         Ok(Ciphertext::new(self.inner.add(&a.inner, &b.inner)?, form))
+    }
+
+    /// Returns `a + sign b` if their factors differ.
+    fn aligned_sum(
+        &self,
+        op: &'static str,
+        a: &Ciphertext,
+        b: &Ciphertext,
+        sign: i128,
+    ) -> Result<Option<Ciphertext>> {
+        let x = self.form(a)?;
+        let y = self.form(b)?;
+        let sum = |a: &_, b: &_| if sign > 0 { self.add(a, b) } else { self.sub(a, b) };
+        match self.rules().alignment(op, x, y)? {
+            Alignment::Aligned => return Ok(None),
+            Alignment::FirstDown => sum(&self.match_factor(a, y.level, y.factor)?, b),
+            Alignment::SecondDown => sum(a, &self.match_factor(b, x.level, x.factor)?),
+            Alignment::Multiplied([u, v]) => self.mul_scaled_sum(&[(a, 1, u), (b, sign, v)]),
+        }
+        .map(Some)
     }
 
     /// Subtracts; see [`Evaluator::add`].
@@ -92,7 +143,10 @@ impl Evaluator {
     /// # Errors
     /// See [`Evaluator::add`].
     pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
-        let form = self.rules().sum("subtract", self.form(a)?, self.form(b)?)?;
+        if let Some(difference) = self.aligned_sum("subtract", a, b, -1)? {
+            return Ok(difference);
+        }
+        let form = self.rules().sum("subtract", a.form(), b.form())?;
         Ok(Ciphertext::new(self.inner.sub(&a.inner, &b.inner)?, form))
     }
 

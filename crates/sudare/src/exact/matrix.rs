@@ -16,6 +16,7 @@ const OP: &str = "linear transform";
 
 /// Encoded weights of a sum of automorphisms: the diagonals of a matrix, or any other linear map
 /// of slots.
+#[derive(Debug)]
 pub struct EncodedMatrix {
     factor: Unit,
     diagonals: EncodedDiagonals,

@@ -407,6 +407,23 @@ impl Unit {
         Self { value: self.modulus.inverse(self.value).unwrap_or(0), ..self }
     }
 
+    /// Returns units `[u, v]` with `u / v` equal to this one, both next to zero: at most about
+    /// `sqrt(t)` in magnitude, except for a few units modulo higher powers of a prime.
+    pub(crate) fn as_fraction(self) -> [Self; 2] {
+        let t = self.modulus;
+        // Euclid's algorithm, halfway: every remainder is `factor` times the unit, modulo `t`.
+        let mut before = (t.value, 0i128);
+        let mut now = (self.value, 1i128);
+        while now.0 > t.value.isqrt() {
+            let quotient = before.0 / now.0;
+            let next = (before.0 - quotient * now.0, before.1 - quotient as i128 * now.1);
+            before = now;
+            now = next;
+        }
+        let fraction = [now.0, t.reduce_i128(now.1)].map(|value| Self { value, modulus: t });
+        if fraction.iter().all(|unit| unit.is_valid()) { fraction } else { [self, Self::one(t)] }
+    }
+
     /// Returns this factor modulo a lower power of its prime, for example after multiples of `p` in
     /// the plaintext were divided by it. The result is not valid for any other modulus.
     #[must_use]
@@ -680,6 +697,33 @@ mod tests {
         assert_eq!((f * q).value(), 1234 * (987_654_321 % t.value()) % t.value());
         assert!(!f.matches(q));
         assert_eq!(Unit::new(514, t), Err(Error::NotAUnit { value: 514, modulus: t.into() }));
+    }
+
+    #[test]
+    fn units_are_fractions_of_small_integers() {
+        for t in moduli() {
+            let root = t.value().isqrt();
+            let step = (t.value() / 97).max(1);
+            let units = (0..97).filter_map(|i| Unit::new(1 + i * step, t).ok());
+            let mut large = 0;
+            for unit in units {
+                let [u, v] = unit.as_fraction();
+                assert!(u.is_valid() && v.is_valid() && (u / v).matches(unit), "{unit:?}");
+                let size = [u, v].map(|part| t.centered(part.value()).unsigned_abs());
+                // Halfway, the product of a remainder and the next integer is at most `t`.
+                large += usize::from(size[0] > root || size[1] > root + 1);
+            }
+            // Modulo a prime every halfway point has units.
+            assert!(t.exponent() > 1 || large == 0, "{t}: {large}");
+        }
+        // For 2/3 modulo 65537, and minus a half.
+        let t = Modulus::new(65537, 1).unwrap();
+        let unit = |x: i128| Unit::new(t.reduce_i128(x), t).unwrap();
+        for (u, v) in [(2, 3), (-1, 2), (1, 1), (200, -177)] {
+            let [found, below] = (unit(u) / unit(v)).as_fraction();
+            let pair = [found, below].map(|part| t.centered(part.value()));
+            assert!(pair == [u, v] || pair == [-u, -v], "{pair:?} for {u}/{v}");
+        }
     }
 
     #[test]

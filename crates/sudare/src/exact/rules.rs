@@ -8,6 +8,7 @@ use crate::{
     Error, Result,
     rlwe::{Level, Scale as _, next_level},
 };
+use core::cmp::Ordering;
 
 /// `log2` of the maximum contribution of an error to the rounding errors when it is raised.
 // 1/32, as the probabilities of raising assume (docs/notes/exact-errors.md).
@@ -39,6 +40,19 @@ impl Form {
 pub(crate) struct FormSum {
     pub(crate) products: Vec<(Form, Form)>,
     pub(crate) addend: Option<Form>,
+}
+
+/// The way to one factor for the operands of a sum.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Alignment {
+    /// The factors match.
+    Aligned,
+    /// The first operand is brought down to the level and factor of the second.
+    FirstDown,
+    /// The second operand is brought down to the level and factor of the first.
+    SecondDown,
+    /// Each operand is multiplied by one of these, at the level that both have.
+    Multiplied([Unit; 2]),
 }
 
 /// The rules under some parameters.
@@ -103,6 +117,22 @@ impl<'a> Rules<'a> {
         let model = self.model(factor.modulus());
         let noise = if symmetric { model.fresh_symmetric() } else { model.fresh() };
         self.checked("encrypt", Form { level, factor, noise })
+    }
+
+    /// Returns the way to one factor for the operands of a sum or a difference.
+    ///
+    /// # Errors
+    /// [`Error::PlaintextMismatch`]; [`Error::RaisedLevel`].
+    pub(crate) fn alignment(self, op: &'static str, a: Form, b: Form) -> Result<Alignment> {
+        self.meet(op, a, b)?;
+        if a.factor.matches(b.factor) {
+            return Ok(Alignment::Aligned);
+        }
+        Ok(match a.level.cmp(&b.level) {
+            Ordering::Greater => Alignment::FirstDown,
+            Ordering::Less => Alignment::SecondDown,
+            Ordering::Equal => Alignment::Multiplied((b.factor / a.factor).as_fraction()),
+        })
     }
 
     /// Returns the form of a sum or a difference. Levels align downwards, and factors must be

@@ -33,6 +33,14 @@ pub struct RnsBasis {
     pool: Arc<Pool>,
 }
 
+impl core::fmt::Debug for RnsBasis {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let chain = self.q.len();
+        let special = self.p.len();
+        write!(f, "RnsBasis(N = 2^{}, {chain} chain primes, {special} special)", self.log_n)
+    }
+}
+
 impl RnsBasis {
     /// Builds tables for chain primes `q` and special primes `p`.
     ///

@@ -24,6 +24,13 @@ pub struct BaseConverter {
     targets: Vec<ConstantDot>,
 }
 
+impl core::fmt::Debug for BaseConverter {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let from = self.inverse.len();
+        write!(f, "BaseConverter({from} to {} primes)", self.targets.len())
+    }
+}
+
 impl BaseConverter {
     /// Prepares the conversion from the primes `from` to each of `to`.
     #[must_use]
@@ -229,6 +236,7 @@ pub(crate) fn stretches<'a, const P: usize>(
 
 /// Change of basis of polynomials: from residues modulo some primes to residues of the
 /// representatives next to zero modulo others.
+#[derive(Debug)]
 pub struct Lifter {
     from: LimbSet,
     to: LimbSet,
@@ -302,6 +310,12 @@ pub struct Divider {
     remainder: Vec<Shoup>,
     /// By target prime: the inverse of the product of the removed primes.
     inverse: Vec<Shoup>,
+}
+
+impl core::fmt::Debug for Divider {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Divider({:?} to {:?})", self.before, self.after)
+    }
 }
 
 /// One limb of `P` dividends, computed while it is in cache.

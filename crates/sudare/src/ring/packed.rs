@@ -18,6 +18,12 @@ pub struct PackedPolys {
     count: usize,
 }
 
+impl core::fmt::Debug for PackedPolys {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "PackedPolys({} of {} primes)", self.count, self.limbs.count())
+    }
+}
+
 impl PackedPolys {
     /// The primes of each polynomial.
     #[must_use]
@@ -63,6 +69,12 @@ pub struct Packer<'a> {
     starts: Vec<usize>,
     buf: Buf,
     count: usize,
+}
+
+impl core::fmt::Debug for Packer<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Packer({} of {} primes)", self.count, self.limbs.count())
+    }
 }
 
 impl<'a> Packer<'a> {

@@ -43,6 +43,13 @@ pub struct RnsPoly<R: Repr> {
     repr: PhantomData<R>,
 }
 
+/// Prints the shape: the residues may be secret.
+impl<R: Repr> core::fmt::Debug for RnsPoly<R> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "RnsPoly({} primes, N = {})", self.limbs.count(), self.n)
+    }
+}
+
 impl<R: Repr> RnsPoly<R> {
     pub(super) fn new(limbs: LimbSet, n: usize, buf: Buf) -> Self {
         debug_assert!(buf.len() >= limbs.count() * n);

@@ -30,6 +30,10 @@ pub trait Scale:
     /// [`Error::ScaleOutOfRange`](crate::Error::ScaleOutOfRange) if scales are numbers.
     fn check_fits(self, op: &'static str, log2_q: f64) -> Result<()>;
 
+    /// Returns `true` if a product with 1, encoded at this scale, gives a value of 1 the scale `result`
+    /// with an error of at most one integer, once it is rescaled. Encoding rounds to an integer.
+    fn encodes_one(self, result: Self) -> bool;
+
     /// Does the checks of [`Scale::check_fits`] and rejects a scale below 1, which would round
     /// weights to zero.
     ///

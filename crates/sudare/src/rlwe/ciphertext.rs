@@ -3,7 +3,7 @@ use crate::ring::{Eval, RnsPoly};
 use sudare_arith::prng::Seed;
 
 /// `c_0 + c_1 s`: the part of a ciphertext common to all schemes, which add their metadata.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Ciphertext {
     pub(crate) polys: [RnsPoly<Eval>; 2],
     pub(crate) level: Level,
@@ -33,7 +33,7 @@ impl Ciphertext {
 
 /// A fresh encryption under the secret key, with the public seed of its uniform half. Files store
 /// the seed in place of that half and are half the size.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Seeded<C> {
     ciphertext: C,
     seed: Seed,

@@ -53,6 +53,15 @@ pub struct EncodedDiagonals {
     stages: Vec<StageDiagonals>,
 }
 
+impl core::fmt::Debug for EncodedDiagonals {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("EncodedDiagonals")
+            .field("sum", &self.sum)
+            .field("bytes", &self.bytes())
+            .finish_non_exhaustive()
+    }
+}
+
 impl EncodedDiagonals {
     /// The sum that the weights belong to.
     #[must_use]

@@ -44,6 +44,7 @@ pub trait EncryptionKey {
 
 /// Encrypts under a key of type `K`. `P` are the parameters of a scheme, which defines the
 /// messages.
+#[derive(Debug)]
 pub struct Encryptor<P, K> {
     pub(crate) params: P,
     pub(crate) key: Arc<K>,

@@ -18,10 +18,22 @@ pub struct Evaluator {
     pub(super) switcher: KeySwitcher,
 }
 
+impl core::fmt::Debug for Evaluator {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Evaluator").field("keys", self.keys()).finish_non_exhaustive()
+    }
+}
+
 /// A ciphertext with the digits of its second polynomial, which hoisted automorphisms share.
 pub struct Hoisted<'a> {
     ciphertext: &'a Ciphertext,
     digits: Digits,
+}
+
+impl core::fmt::Debug for Hoisted<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("Hoisted").field(self.ciphertext).finish()
+    }
 }
 
 /// `sum_i a_i b_i + c`, of ciphertexts.

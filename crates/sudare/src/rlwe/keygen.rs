@@ -24,6 +24,7 @@ use sudare_arith::{
 /// Every uniform half has its own public seed, and every secret and every error its own secret
 /// seed; see `docs/notes/randomness.md`. After a `fork`, only the process that made the generator
 /// can use it. In the other process, every call returns [`Error::Forked`].
+#[derive(Debug)]
 pub struct KeyGenerator {
     params: Params,
     /// Root of all secret seeds of this generator.

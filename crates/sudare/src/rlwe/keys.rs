@@ -121,6 +121,12 @@ pub struct PublicKey {
     pub(crate) zero: [RnsPoly<Eval>; 2],
 }
 
+impl core::fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "PublicKey({})", self.id)
+    }
+}
+
 impl PublicKey {
     /// The secret key that the public key belongs to.
     #[must_use]
@@ -151,6 +157,12 @@ pub struct SwitchingKey {
     pub(super) first: PackedPolys,
     /// The second halves; `None` if they are expanded at each use.
     pub(super) second: Option<PackedPolys>,
+}
+
+impl core::fmt::Debug for SwitchingKey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "SwitchingKey(level {})", self.level)
+    }
 }
 
 impl SwitchingKey {
@@ -217,6 +229,16 @@ pub struct EvaluationKeys {
     pub(crate) galois: BTreeMap<GaloisElement, GaloisKey>,
     pub(crate) raise: Option<RaisingKeys>,
     pub(crate) level_keys: BTreeMap<Level, LevelSwitchingKeys>,
+}
+
+/// Prints the request that the keys fulfil, not the keys.
+impl core::fmt::Debug for EvaluationKeys {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("EvaluationKeys")
+            .field("id", &self.id)
+            .field("fulfils", &self.fulfils())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Level keys for one level.

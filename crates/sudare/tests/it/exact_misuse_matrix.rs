@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 use sudare::{
-    Error, Result, bfv,
+    Error, Result, Value, bfv,
     exact::{
         BatchEncoder, Ciphertext, Decryptor, EncodedMatrix, Encryptor, Evaluator, Form,
         IntegerEncoder, Modulus, Params, PlainPoly, Spec, Unit, inner_sum_keys, raise_to,
@@ -321,6 +321,7 @@ impl crate::matrix::Operands for Operands {
 
     fn explains(fault: Fault, error: &Error) -> bool {
         use Error::*;
+        let error = if let Expression { source, .. } = error { &**source } else { error };
         match fault {
             Fault::KeyOfA | Fault::KeyOfB => matches!(error, KeyMismatch { .. }),
             Fault::ParamsOfA | Fault::ParamsOfB | Fault::ParamsOfKeys => {
@@ -423,9 +424,9 @@ const ROWS: &[Row<Operands, { KINDS.len() }>] = rows![
     "Evaluator::new": |o| Evaluator::new(&OWN.params, Arc::clone(&o.keys.keys));
         [], [ParamsOfKeys], [], [], [], [], [];
     "Evaluator::add": |o| o.evaluator.add(&o.a, &o.b);
-        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [Noise], [FactorOfB], [], [ModulusOfB], [];
+        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [Noise], [], [], [ModulusOfB], [];
     "Evaluator::sub": |o| o.evaluator.sub(&o.a, &o.b);
-        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [Noise], [FactorOfB], [], [ModulusOfB], [];
+        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [Noise], [], [], [ModulusOfB], [];
     "Evaluator::neg": |o| o.evaluator.neg(&o.a);
         [KeyOfA], [ParamsOfA], [], [], [], [], [];
     "Evaluator::add_plain": |o| o.evaluator.add_plain(&o.a, &o.plain);
@@ -511,9 +512,9 @@ const ROWS: &[Row<Operands, { KINDS.len() }>] = rows![
     "bfv::Evaluator::rescale_to": |o| o.bfv.rescale_to(&o.a, o.level);
         [KeyOfA], [ParamsOfA], [LevelAbove], [], [], [], [];
     "bfv::Evaluator::add": |o| o.bfv.add(&o.a, &o.scaled);
-        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [Noise], [FactorOfB], [], [ModulusOfB], [];
+        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [Noise], [], [], [ModulusOfB], [];
     "bfv::Evaluator::sub": |o| o.bfv.sub(&o.a, &o.scaled);
-        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [Noise], [FactorOfB], [], [ModulusOfB], [];
+        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [Noise], [], [], [ModulusOfB], [];
     "bfv::Evaluator::mul": |o| o.bfv.mul(&o.a, &o.scaled);
         [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [Noise], [], [NoKeys], [ModulusOfB], [];
     "bfv::Evaluator::mul_rescale": |o| o.bfv.mul_rescale(&o.a, &o.scaled);
@@ -577,6 +578,14 @@ const ROWS: &[Row<Operands, { KINDS.len() }>] = rows![
         [], [], [], [], [], [ModulusOfPlain], [RingOfPlain];
     "PlainPoly::mul": |o| plain(modulus(T), LOG_N).mul(&o.plain);
         [], [], [], [], [], [ModulusOfPlain], [RingOfPlain];
+    "Value::apply": |o| Value::new(o.evaluator, o.a.clone())
+            .apply(|e, a| e.mul_rescale(a, &o.b)).into_ciphertext();
+        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [LevelOfA, Noise], [], [NoKeys], [ModulusOfB], [];
+    "Value::into_ciphertext": |o| {
+            let [x, y] = [&o.a, &o.b].map(|a| Value::new(o.evaluator, a.clone()));
+            (&x * &y + &x * o.values[0]).into_ciphertext()
+        };
+        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [LevelOfA, Noise], [], [NoKeys], [ModulusOfB], [];
     "PlainPoly::relabelled": |o| o.plain.relabelled(o.modulus);
         [], [], [], [], [], [ModulusAsked], [NotAMultiple];
 ];
@@ -611,9 +620,17 @@ fn every_public_exact_operation_has_a_row() {
         ("exact/plaintext.rs", ""),
         ("rlwe/encrypt.rs", ""),
         ("bfv/evaluator.rs", "bfv::"),
+        ("circuits/value.rs", ""),
     ];
-    let types =
-        ["Evaluator", "Encryptor", "Decryptor", "BatchEncoder", "IntegerEncoder", "PlainPoly"];
+    let types = [
+        "Evaluator",
+        "Encryptor",
+        "Decryptor",
+        "BatchEncoder",
+        "IntegerEncoder",
+        "PlainPoly",
+        "Value",
+    ];
     let rows: BTreeSet<String> = ROWS.iter().map(|row| row.name.to_owned()).collect();
     assert_eq!(rows, crate::matrix::fallible_methods(&files, &types));
     assert!(rows.len() > 60, "{}", rows.len());

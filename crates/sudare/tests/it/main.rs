@@ -14,6 +14,7 @@ mod oracle;
 #[path = "../session/mod.rs"]
 mod session;
 
+mod aligned;
 mod allocations;
 mod bootstrap;
 mod bootstrap_reproductions;
@@ -41,4 +42,6 @@ mod prices;
 mod release_attack;
 mod ring_oracle;
 mod rules;
+mod short_inputs;
 mod upper_levels;
+mod value;

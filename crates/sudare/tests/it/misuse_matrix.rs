@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 use sudare::{
-    Error,
+    Error, Value,
     circuits::{
         Ops,
         ckks::{LinearPlan, LinearTransform},
@@ -152,6 +152,8 @@ enum Fault {
     LevelOfPlain,
     LevelOfRequest,
     ScaleOfB,
+    /// At the level of `a`, where no product can match the scales of a sum.
+    ScaleAtLevel,
     ScaleOfPlain,
     /// The scale asked for is no positive number.
     ScaleOfNone,
@@ -229,6 +231,10 @@ impl crate::matrix::Operands for Operands {
                 let scale = self.b.scale() * Scale::from_f64(factor);
                 self.b = ev.with_scale(&self.b, scale).unwrap();
             }
+            Fault::ScaleAtLevel => {
+                self.b = OWN.encrypted(slots, level);
+                self.spoil(Fault::ScaleOfB, draw);
+            }
             Fault::ScaleOfPlain => {
                 self.plain = OWN.plain(slots, TOP, self.a.scale() * Scale::from_f64(2.0));
             }
@@ -279,6 +285,7 @@ impl crate::matrix::Operands for Operands {
 
     fn explains(fault: Fault, error: &Error) -> bool {
         use Error::*;
+        let error = if let Expression { source, .. } = error { &**source } else { error };
         match fault {
             Fault::KeyOfA | Fault::KeyOfB => matches!(error, KeyMismatch { .. }),
             Fault::ParamsOfA | Fault::ParamsOfB | Fault::ParamsOfPlain | Fault::ParamsOfKeys => {
@@ -287,7 +294,7 @@ impl crate::matrix::Operands for Operands {
             Fault::LevelOfA | Fault::LevelAbove | Fault::LevelOfPlain | Fault::LevelOfRequest => {
                 matches!(error, LevelExhausted { .. } | LevelOutOfRange { .. })
             }
-            Fault::ScaleOfB => matches!(error, ScaleMismatch { .. }),
+            Fault::ScaleOfB | Fault::ScaleAtLevel => matches!(error, ScaleMismatch { .. }),
             Fault::ScaleOfPlain => matches!(error, ScaleMismatch { .. }),
             Fault::ScaleOfNone | Fault::ScaleOfA => matches!(error, ScaleOutOfRange { .. }),
             Fault::NoKeys | Fault::NoKeysAtTop => matches!(
@@ -317,8 +324,8 @@ const KINDS: [&str; 6] =
 
 use Fault::{
     Element, KeyOfA, KeyOfB, LevelAbove, LevelOfA, LevelOfPlain, LevelOfRequest, LogSlots, NoKeys,
-    NoKeysAtTop, NotFinite, ParamsOfA, ParamsOfB, ParamsOfKeys, ParamsOfPlain, ScaleOfA, ScaleOfB,
-    ScaleOfNone, ScaleOfPlain, SlotsOfB, SlotsOfPlain, TooLarge, TooManyValues,
+    NoKeysAtTop, NotFinite, ParamsOfA, ParamsOfB, ParamsOfKeys, ParamsOfPlain, ScaleAtLevel,
+    ScaleOfA, ScaleOfB, ScaleOfNone, ScaleOfPlain, SlotsOfB, SlotsOfPlain, TooLarge, TooManyValues,
 };
 
 /// Weights of a linear transform, for keys of one's own.
@@ -331,11 +338,11 @@ const ROWS: &[Row<Operands, { KINDS.len() }>] = rows![
     "Evaluator::new": |o| Evaluator::new(&OWN.session.params, Arc::clone(&o.keys.keys));
         [], [ParamsOfKeys], [], [], [], [];
     "Evaluator::add": |o| o.evaluator.add(&o.a, &o.b);
-        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [], [ScaleOfB], [], [SlotsOfB];
+        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [], [ScaleAtLevel], [], [SlotsOfB];
     "Evaluator::add_assign": |o| o.evaluator.add_assign(&mut o.a, &o.b);
-        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [], [ScaleOfB], [], [SlotsOfB];
+        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [], [ScaleAtLevel], [], [SlotsOfB];
     "Evaluator::sub": |o| o.evaluator.sub(&o.a, &o.b);
-        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [], [ScaleOfB], [], [SlotsOfB];
+        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [], [ScaleAtLevel], [], [SlotsOfB];
     "Evaluator::neg": |o| o.evaluator.neg(&o.a);
         [KeyOfA], [ParamsOfA], [], [], [], [];
     "Evaluator::add_plain": |o| o.evaluator.add_plain(&o.a, &o.plain);
@@ -410,6 +417,15 @@ const ROWS: &[Row<Operands, { KINDS.len() }>] = rows![
     "Evaluator::raise_transform_many": |o| o.evaluator
             .raise_transform_many(&[&low(o)], &weights(&OWN.raising));
         [KeyOfA], [ParamsOfA], [], [], [NoKeysAtTop], [];
+    "Value::apply": |o| Value::new(o.evaluator, o.a.clone())
+            .apply(|e, a| e.mul_rescale(a, &o.b)).into_ciphertext();
+        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [LevelOfA], [ScaleOfA], [NoKeys], [SlotsOfB];
+    "Value::into_ciphertext": |o| {
+            let [x, y] = [&o.a, &o.b].map(|a| Value::new(o.evaluator, a.clone()));
+            (&x * &y + o.values[0].re * &x).into_ciphertext()
+        };
+        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [LevelOfA], [ScaleOfA], [NoKeys],
+        [SlotsOfB, NotFinite, TooLarge];
     "Encryptor::new": |o| Encryptor::new(&OWN.session.params, Arc::clone(&o.keys.public));
         [], [ParamsOfKeys], [], [], [], [];
     "Encryptor::encrypt": |o| OWN.session.encryptor.encrypt(&o.plain);
@@ -431,6 +447,11 @@ const ROWS: &[Row<Operands, { KINDS.len() }>] = rows![
         [KeyOfA], [ParamsOfA], [], [], [], [];
     "Decryptor::measure_noise": |o| OWN.session.decryptor.measure_noise(&o.a, &o.plain);
         [KeyOfA], [ParamsOfA, ParamsOfPlain], [LevelOfPlain], [], [], [];
+    "Encoder::with_slots": |o| {
+            let slots = 1usize.checked_shl(o.log_slots).unwrap_or(usize::MAX);
+            sudare::ckks::Encoder::with_slots(&OWN.session.params, slots)
+        };
+        [], [], [], [], [], [LogSlots];
     "Encoder::encode": |o| OWN.session.encoder.encode(&o.values);
         [], [], [], [], [], [TooManyValues, NotFinite, TooLarge];
     "Encoder::encode_real": |o| OWN.session.encoder.encode_real(&o.real());
@@ -504,9 +525,17 @@ fn fallible_methods() -> BTreeSet<String> {
         "ckks/encode.rs",
         "rlwe/encrypt.rs",
         "rlwe/keygen.rs",
+        "circuits/value.rs",
     ];
-    let types =
-        ["Evaluator", "Encryptor", "SymmetricEncryptor", "Decryptor", "Encoder", "KeyGenerator"];
+    let types = [
+        "Evaluator",
+        "Encryptor",
+        "SymmetricEncryptor",
+        "Decryptor",
+        "Encoder",
+        "KeyGenerator",
+        "Value",
+    ];
     crate::matrix::fallible_methods(&files.map(|file| (file, "")), &types)
 }
 

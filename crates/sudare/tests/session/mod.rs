@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use sudare::{
-    ckks::{Decryptor, Encoder, Encryptor, Evaluator, Params},
+    ckks::{Ciphertext, Decryptor, Encoder, Encryptor, Evaluator, Params},
     rlwe::{KeyGenerator, KeyRequest},
 };
 use sudare_arith::prng::Seed;
@@ -14,6 +14,11 @@ pub struct Session {
     pub encryptor: Encryptor,
     pub evaluator: Evaluator,
     pub decryptor: Decryptor,
+}
+
+/// The residues of both polynomials.
+pub fn rows(a: &Ciphertext) -> Vec<&[u64]> {
+    a.polys().iter().flat_map(|poly| poly.rows()).collect()
 }
 
 impl Session {

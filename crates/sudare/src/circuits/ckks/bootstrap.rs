@@ -34,7 +34,7 @@ use crate::{
 };
 use correction::Correction;
 pub use preset::BootstrapPreset;
-pub use presets::{preset, presets};
+pub use presets::{choose, preset, presets};
 use stage_levels::{Rounds, StageLevels};
 use sudare_arith::real;
 
@@ -432,6 +432,12 @@ pub struct Bootstrapper<E: ComplexOps> {
     join: Option<E::Matrix>,
 }
 
+impl<E: ComplexOps> core::fmt::Debug for Bootstrapper<E> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Bootstrapper").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
 impl<E: ComplexOps> Bootstrapper<E> {
     /// The plan.
     #[must_use]
@@ -555,7 +561,8 @@ fn lower<E: ComplexOps>(e: &E, a: &E::Ct, level: Level, scale: Scale) -> Result<
     if factor.log2() < MIN_FACTOR_BITS {
         let left = e.scale(a).log2();
         let right = scale.log2();
-        return Err(Error::ScaleMismatch { op: OP, left, right });
+        let levels = Some([e.level(a), level]);
+        return Err(Error::ScaleMismatch { op: OP, left, right, levels });
     }
     e.match_scale(a, level, scale)
 }
@@ -583,7 +590,9 @@ impl BootstrapPlan {
             return Ok(a.clone());
         }
         // At the input level there is no level left for the product that changes a scale.
-        Err(Error::ScaleMismatch { op: OP, left: scale.log2(), right: self.input_scale.log2() })
+        let left = scale.log2();
+        let right = self.input_scale.log2();
+        Err(Error::ScaleMismatch { op: OP, left, right, levels: Some([level, self.input_level]) })
     }
 }
 

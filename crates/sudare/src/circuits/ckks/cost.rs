@@ -4,7 +4,11 @@
 //! [`crate::ckks::Evaluator`] would do with given keys. The [`Rates`] of a machine turn work into
 //! time.
 
-use super::{ComplexOps, ComplexSlots, LinearPlan, ops::match_scale_by_product, sim};
+use super::{
+    ComplexOps, ComplexSlots, LinearPlan,
+    ops::{match_scale_by_product, summands},
+    sim,
+};
 pub use crate::rlwe::{Rates, Work};
 use crate::{
     Result,
@@ -83,12 +87,14 @@ impl Ops for Evaluator {
         self.slots.with_scale(a, scale)
     }
     fn add(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
-        let sum = self.slots.add(a, b)?;
+        let [a, b] = summands(self, "add", a, b)?;
+        let sum = self.slots.add(&a, &b)?;
         self.meter.adds(sum.level);
         Ok(sum)
     }
     fn sub(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
-        let difference = self.slots.sub(a, b)?;
+        let [a, b] = summands(self, "subtract", a, b)?;
+        let difference = self.slots.sub(&a, &b)?;
         self.meter.adds(difference.level);
         Ok(difference)
     }
@@ -382,6 +388,30 @@ mod tests {
         assert_eq!(rescaled.transforms(), 2 * Q);
         assert_eq!(rescaled.cached_products, 2 * (conversion(1, Q - 1) + Q - 1) * N);
         assert_eq!(rescaled.row_bytes, rows(2).row_bytes);
+    }
+
+    /// A sum of different scales costs the product with 1 and the rescaling that match them, and
+    /// nothing else. A sum of one scale costs no more than its rows.
+    #[test]
+    fn aligned_sums_cost_what_aligns_them() {
+        let params = params();
+        let keys = KeyRequest::new();
+        let below = Level(params.top().0 - 1);
+        let square = |e: &Evaluator, x: &_| e.mul_rescale(x, x);
+        let product = work(&params, &keys, square);
+        let summed = work(&params, &keys, |e, x| e.add(&square(e, x)?, x)) - product;
+        let matched = work(&params, &keys, |e, x| {
+            let square = square(e, x)?;
+            e.sub(&square, &e.match_scale(x, below, square.scale)?)
+        });
+        assert_eq!(summed, matched - product);
+        assert_eq!(summed.transforms(), 2 * Q);
+        let dropped = work(&params, &keys, |e, x| {
+            let mut low = x.clone();
+            e.drop_to(&mut low, below)?;
+            e.add(x, &low)
+        });
+        assert_eq!((dropped.transforms(), dropped.row_bytes), (0, 3 * 2 * (Q - 1) * ROW));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::{
     },
     rlwe::{GaloisElement, Level, Levels, ProductSum},
 };
+use std::borrow::Cow;
 
 /// Slots of complex numbers at real scales: the algebra of CKKS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +109,22 @@ pub(super) fn match_scale_by_product<E: ComplexOps>(
     e.rescale_assign(&mut a)?;
     // Exactly the scale, without the rounding of the quotients above.
     e.with_scale(&a, scale)
+}
+
+/// Returns the operands of a sum, brought to one scale as [`ckks::Evaluator`] does it.
+pub(super) fn summands<'a, E: ComplexOps>(
+    e: &E,
+    op: &'static str,
+    a: &'a E::Ct,
+    b: &'a E::Ct,
+) -> Result<[Cow<'a, E::Ct>; 2]> {
+    let form = |a| Form { level: e.level(a), scale: e.scale(a), log_slots: e.log_slots(a) };
+    let sum = Rules::new(e.chain(), e.log_n()).sum(op, form(a), form(b))?;
+    let summand = |a: &'a E::Ct| match e.scale(a).matches(sum.scale) {
+        true => Ok(Cow::Borrowed(a)),
+        false => e.match_scale(a, sum.level, sum.scale).map(Cow::Owned),
+    };
+    Ok([summand(a)?, summand(b)?])
 }
 
 impl Ops for ckks::Evaluator {

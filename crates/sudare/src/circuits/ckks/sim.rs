@@ -5,7 +5,9 @@
 //! [`KeyRequest`] before any key exists.
 
 use super::{
-    ComplexOps, ComplexSlots, LinearPlan, WorstCase, ops::match_scale_by_product, worst_case,
+    ComplexOps, ComplexSlots, LinearPlan, WorstCase,
+    ops::{match_scale_by_product, summands},
+    worst_case,
 };
 use crate::{
     Error, Result,
@@ -333,6 +335,7 @@ impl Evaluator {
         b: &Ciphertext,
         sum: impl Fn(Complex<f64>, Complex<f64>) -> Complex<f64>,
     ) -> Result<Ciphertext> {
+        let [a, b] = summands(self, op, a, b)?;
         let Form { level, scale, .. } = self.rules().sum(op, a.form(), b.form())?;
         let slots = a.slots.iter().zip(&b.slots).map(|(&a, &b)| sum(a, b)).collect();
         let noise = a.noise().plus(b.noise());

@@ -417,6 +417,12 @@ pub struct Bootstrapper<E: IntegerOps> {
     to_slots: Vec<E::Matrix>,
 }
 
+impl<E: IntegerOps> core::fmt::Debug for Bootstrapper<E> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Bootstrapper").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
 impl<E: IntegerOps> Bootstrapper<E> {
     /// The plan.
     #[must_use]

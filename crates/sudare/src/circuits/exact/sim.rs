@@ -30,7 +30,7 @@ use crate::{
         Form, Modulus, Params, PlainNorms, PlainPoly, Tensor, Unit,
         norms::WeightNorms,
         raise_to,
-        rules::{FormSum, Rules, match_rings},
+        rules::{Alignment, FormSum, Rules, match_rings},
     },
     rlwe::{AutomorphismSum, GaloisElement, KeyRequest, Level, Levels, ProductSum, Work},
 };
@@ -157,11 +157,24 @@ impl Evaluator {
         self.use_keys_at(level, keys)
     }
 
-    fn sum(&self, op: &'static str, a: &Form, b: &Form) -> Result<Form> {
+    /// Returns the form of `a + sign b`.
+    fn sum(&self, op: &'static str, a: &Form, b: &Form, sign: i128) -> Result<Form> {
         let operands = self.aligned([a, b].into_iter())?;
-        let sum = self.rules().sum(op, operands[0], operands[1])?;
-        self.meter.adds(sum.level);
-        Ok(sum)
+        let [a, b] = [operands[0], operands[1]];
+        match self.rules().alignment(op, a, b)? {
+            Alignment::Aligned => {
+                let sum = self.rules().sum(op, a, b)?;
+                self.meter.adds(sum.level);
+                Ok(sum)
+            }
+            Alignment::FirstDown => {
+                self.sum(op, &self.match_scale(&a, b.level, self.scale(&b))?, &b, sign)
+            }
+            Alignment::SecondDown => {
+                self.sum(op, &a, &self.match_scale(&b, a.level, self.scale(&a))?, sign)
+            }
+            Alignment::Multiplied([u, v]) => self.mul_const_sum(&[(&a, 1, u), (&b, sign, v)]),
+        }
     }
 
     /// With the product of BFV, rescales a form above `level` down to it. Otherwise returns it
@@ -257,10 +270,10 @@ impl Ops for Evaluator {
         self.rules().with_factor(*a, self.tensor().factor(&self.params, a.level, scale)?)
     }
     fn add(&self, a: &Form, b: &Form) -> Result<Form> {
-        self.sum("add", a, b)
+        self.sum("add", a, b, 1)
     }
     fn sub(&self, a: &Form, b: &Form) -> Result<Form> {
-        self.sum("subtract", a, b)
+        self.sum("subtract", a, b, -1)
     }
     fn mul(&self, a: &Form, b: &Form) -> Result<Form> {
         Ok(self.mul_many(&[(a, b)])?.remove(0))

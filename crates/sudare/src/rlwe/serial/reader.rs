@@ -255,6 +255,12 @@ pub struct CiphertextReader<R, P: Scheme> {
     starts: Vec<u64>,
 }
 
+impl<R, P: Scheme> fmt::Debug for CiphertextReader<R, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CiphertextReader").field("forms", &self.forms).finish_non_exhaustive()
+    }
+}
+
 impl<R: Read + Seek, P: Scheme> CiphertextReader<R, P> {
     /// The forms of all ciphertexts, in order.
     #[must_use]

@@ -130,6 +130,14 @@ pub struct CiphertextWriter<'a, W: Write + ?Sized, P: Scheme> {
     seeded: bool,
 }
 
+impl<W: Write + ?Sized, P: Scheme> core::fmt::Debug for CiphertextWriter<'_, W, P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("CiphertextWriter")
+            .field("remaining", &self.forms.as_slice())
+            .finish_non_exhaustive()
+    }
+}
+
 impl<'a, W: Write + ?Sized, P: Scheme> CiphertextWriter<'a, W, P> {
     /// Writes the header, which describes all ciphertexts to come.
     ///

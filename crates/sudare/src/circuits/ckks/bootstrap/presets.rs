@@ -5,12 +5,10 @@ use super::{
     preset::{BootstrapPreset, full_ring},
     reproductions::reproductions,
 };
-#[cfg(doc)]
-use crate::Error;
 use crate::{
-    Result,
+    Error, Result,
     circuits::ckks::{EvalModSpec, ModMethod},
-    ckks::{Spec, UpperSpec},
+    ckks::{Needs, Spec, UpperSpec},
     rlwe::{Raise, named},
 };
 
@@ -28,6 +26,70 @@ pub fn presets() -> Vec<BootstrapPreset> {
     let mut all = vec![complex(), real(), heavy(), fast(), small_ring(), high()];
     all.extend(reproductions());
     all
+}
+
+/// Chooses the smallest set that bootstraps such slots, and in a ring the fastest.
+///
+/// [`Needs::depth`] is the number of products between two bootstrappings,
+/// [`Needs::precision_bits`] the bits that a bootstrapping keeps of values up to 1. Sets for real
+/// slots are faster and lose imaginary parts.
+///
+/// ```
+/// use sudare::{circuits::ckks::bootstrap::{self, Values}, ckks::Needs};
+///
+/// # fn main() -> sudare::Result<()> {
+/// let needs = Needs { slots: 4096, depth: 4, precision_bits: 15.0, ..Needs::default() };
+/// assert_eq!(bootstrap::choose(needs, Values::Complex)?.preset.name, "n15-boot");
+/// let needs = Needs { depth: 8, precision_bits: 20.0, ..needs };
+/// assert_eq!(bootstrap::choose(needs, Values::Real)?.preset.name, "n16-boot-real");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`Error::InvalidSpec`] if no set meets a requirement; the message states what sets have.
+pub fn choose(needs: Needs, values: Values) -> Result<BootstrapPreset> {
+    let invalid = |field, problem: String| Err(Error::InvalidSpec { field, problem });
+    let Needs { slots, depth, precision_bits, magnitude, security_bits } = needs;
+    if magnitude > 1.0 {
+        let problem = format!("{magnitude}: values of up to 1 are bootstrapped; divide them first");
+        return invalid("magnitude", problem);
+    }
+    if security_bits > 128.0 {
+        return invalid("security_bits", format!("{security_bits}: sets to bootstrap have 128"));
+    }
+    let twenty_bits = if values == Values::Real { real() } else { complex() };
+    // The fastest first in each ring.
+    let sets = vec![small_ring(), fast(), twenty_bits, high()];
+    let sets =
+        kept(sets, "slots", &slots, |set| (1..=1 << set.bootstrap.log_slots).contains(&slots))?;
+    let sets =
+        kept(sets, "precision_bits", &precision_bits, |set| precision_bits <= set.precision_bits)?;
+    let mut sets = kept(sets, "depth", &depth, |set| depth <= usable_levels(set))?;
+    Ok(sets.swap_remove(0))
+}
+
+/// Returns the sets that meet a requirement, at least one.
+fn kept(
+    sets: Vec<BootstrapPreset>,
+    field: &'static str,
+    value: &dyn core::fmt::Display,
+    fits: impl Fn(&BootstrapPreset) -> bool,
+) -> Result<Vec<BootstrapPreset>> {
+    let kept: Vec<_> = sets.iter().filter(|set| fits(set)).cloned().collect();
+    if kept.is_empty() {
+        let summaries: Vec<_> = sets.iter().map(|set| &set.preset.summary[..]).collect();
+        let problem = format!("no set has {value}: there are {}", summaries.join(", and "));
+        return Err(Error::InvalidSpec { field, problem });
+    }
+    Ok(kept)
+}
+
+/// Returns the levels for products of a set of [`Chain::spec`], which ends at the top of the chain.
+fn usable_levels(set: &BootstrapPreset) -> u32 {
+    let BootstrapSpec { slots_to_coeffs, correction, refinement, .. } = &set.bootstrap;
+    let input = slots_to_coeffs.len() + 2 * usize::from(*correction) + refinement.iter().len();
+    set.preset.spec.q_bits.len().saturating_sub(1 + input) as u32
 }
 
 /// Sizes of primes in each part of a chain, from the bottom.
@@ -249,4 +311,50 @@ fn small_ring() -> BootstrapPreset {
         bootstrap,
         17.2,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_chosen_by_what_they_have() {
+        let name = |slots, depth, precision_bits, values| {
+            let needs = Needs { slots, depth, precision_bits, ..Needs::default() };
+            choose(needs, values).map(|set| set.preset.name)
+        };
+        let named = |expected: &str, slots, depth, bits| {
+            assert_eq!(name(slots, depth, bits, Values::Complex).unwrap(), expected);
+        };
+        named("n15-boot", 1 << 14, 4, 17.0);
+        named("n16-boot-fast", 1 << 15, 4, 12.0);
+        named("n16-boot-fast", 1, 8, 12.0);
+        named("n16-boot", 1, 9, 12.0);
+        named("n16-boot", 1, 5, 20.0);
+        named("n16-boot-high", 1, 5, 40.0);
+        assert_eq!(name(1, 5, 20.0, Values::Real).unwrap(), "n16-boot-real");
+
+        let refused = |found: Result<String>, expected, word: &str| match found {
+            Err(Error::InvalidSpec { field, problem }) => {
+                assert!(field == expected && problem.contains(word), "{field}: {problem}");
+            }
+            other => panic!("{other:?}"),
+        };
+        refused(name(1 << 16, 1, 1.0, Values::Real), "slots", "2^15");
+        refused(name(0, 1, 1.0, Values::Real), "slots", "2^15");
+        refused(name(1, 1, 42.0, Values::Real), "precision_bits", "40 bits");
+        refused(name(1, 9, 40.0, Values::Real), "depth", "8 levels of 58 bits");
+        let large = Needs { magnitude: 2.0, ..Needs::default() };
+        refused(choose(large, Values::Real).map(|_| String::new()), "magnitude", "divide");
+        let secure = Needs { security_bits: 192.0, ..Needs::default() };
+        refused(choose(secure, Values::Real).map(|_| String::new()), "security_bits", "128");
+    }
+
+    #[test]
+    fn summaries_state_the_usable_levels() {
+        for set in [small_ring(), fast(), complex(), heavy(), high()] {
+            let words = format!(" {} levels", usable_levels(&set));
+            assert!(set.preset.summary.contains(&words), "{}: {words}", set.preset.name);
+        }
+    }
 }

@@ -311,6 +311,12 @@ pub struct FullBootstrapper<E: IntegerOps> {
     to_slots: Vec<E::Matrix>,
 }
 
+impl<E: IntegerOps> core::fmt::Debug for FullBootstrapper<E> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("FullBootstrapper").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
 impl<E: IntegerOps> FullBootstrapper<E> {
     /// The plan.
     #[must_use]
