@@ -1,6 +1,7 @@
 //! Client of a service: HTTP requests, repeated after broken connections.
 
 mod client;
+mod connection;
 mod transfer;
 #[cfg(feature = "cluster")]
 mod work;

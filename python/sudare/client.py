@@ -24,9 +24,13 @@ import base64
 import contextlib
 import ipaddress
 import json
+import logging
 import os
 import re
+import socket
+import ssl
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -51,6 +55,9 @@ _CHUNK_BYTES = 8 << 20
 _PATIENCE = 120.0
 """The maximum seconds that a service may be unreachable."""
 
+_NOTICE = 2.0
+"""The seconds after which the client says that it has no response yet."""
+
 _LONGEST_PAUSE = 10.0
 """The maximum seconds between two attempts."""
 
@@ -65,6 +72,12 @@ _UPLOAD = re.compile("/v1/uploads/[0-9A-Za-z]+")
 
 _NAME = re.compile("[0-9A-Za-z]+")
 """The name of a job, or a digest."""
+
+_EXPIRED, _NOT_YET, _OTHER_NAMES = {10}, {9}, {62, 64}
+"""Reasons of OpenSSL for a refused certificate: X509_V_ERR_CERT_HAS_EXPIRED and so on."""
+
+_LOG = logging.getLogger(__name__)
+"""Says that the client tries again: on the standard error, unless the program configures `logging`."""
 
 _PASSING = {502, 503, 504}
 """Responses of failures that pass."""
@@ -124,14 +137,14 @@ class Job:
         sudare.errors.RefusedError
             If the job failed or was cancelled.
         sudare.errors.UnreachableError
-            If the service is unreachable for minutes.
+            If the service is unreachable for minutes, or for a reason that lasts.
         """
         progress = optional(called, progress, "progress")
-        patience = _Patience()
+        patience = self._client._patience()
         while not self._is_final:
             try:
                 for state in self._client._events(self.id):
-                    self._state, patience = state, _Patience()
+                    self._state, patience = state, self._client._patience()
                     if progress is not None and state["progress"]["total"]:
                         progress(state["progress"]["done"], state["progress"]["total"])
                 if not self._is_final and not self.refresh()._is_final:
@@ -258,7 +271,13 @@ class Client:
         another channel (`sudare serve key`). Results without a receipt of this key are refused. Without it, a
         `SecurityWarning` shows the key that signed.
     verify : bool or str, default True
-        Whether public authorities must certify the server, or the file of another authority's certificate.
+        Whether public authorities must certify the server, or the file of another authority's certificate,
+        or of the certificate that the server made for itself (`sudare serve --tls-self-signed`).
+
+    Notes
+    -----
+    A wrong address, certificate or token is an error at once. The client tries again for two minutes where
+    the reason may pass by itself, and says so through the logger `sudare.client`.
     """
 
     def __init__(
@@ -288,6 +307,8 @@ class Client:
         self._server_key = None if pinned is None else read_server_key(pinned)
         is_path = isinstance(verify, str | os.PathLike)
         verify = str(path_of(verify, "verify")) if is_path else flag(verify, "verify")
+        self._authority = verify if isinstance(verify, str) else None
+        self._is_known = False
         try:
             self._http = _connections(url, address, token, verify)
         except OSError as error:
@@ -353,7 +374,7 @@ class Client:
     def _send(self, file: Outgoing, progress: Callable[[int, int], object] | None = None) -> str:
         """Uploads a checked file, unless the service has it."""
         collection, size, digest = file.collection, file.size, file.digest()
-        offset, patience = size, _Patience()
+        offset, patience = size, self._patience()
         known = self._answer("GET", f"/v1/{collection}/{digest}")
         if known.status == 404:
             place, offset = self._begin(collection, digest, size)
@@ -364,7 +385,7 @@ class Client:
                 progress(offset, size)
             sent = self._append(place, offset, file.part(offset, _CHUNK_BYTES))
             if isinstance(sent, int) and sent > offset:
-                offset, patience = sent, _Patience()
+                offset, patience = sent, self._patience()
             elif isinstance(sent, int):
                 # Otherwise the client would repeat the part forever.
                 patience.wait(errors.RefusedError("the server has taken nothing of an upload: try again later", "Http"))
@@ -522,7 +543,7 @@ class Client:
         return _offset(_expect_success(answer))
 
     def _download(self, digest: str, path: Path) -> Path:
-        hasher, patience = blake3.blake3(), _Patience()
+        hasher, patience = blake3.blake3(), self._patience()
         with _new_file(path) as file:
             total = None
             while total is None or file.tell() < total:
@@ -545,7 +566,7 @@ class Client:
                                 )
                             hasher.update(block)
                             file.write(block)
-                            patience = _Patience()
+                            patience = self._patience()
                     if file.tell() < total:
                         patience.wait(errors.UnreachableError("the connection broke: call again to continue"))
                 except httpx.TransportError as error:
@@ -571,16 +592,90 @@ class Client:
 
     def _answer(self, method: str, path: str, **more: Any) -> _Answer:
         """Sends a request, and repeats it after failures that pass."""
-        patience = _Patience()
+        patience = self._patience()
         while True:
             try:
-                answer = self._ask(method, path, **more)
+                with self._notice():
+                    answer = self._ask(method, path, **more)
             except httpx.TransportError as error:
                 patience.wait(error)
                 continue
             if not answer.is_passing:
+                self._is_known = True
                 return answer
             patience.wait(_refusal(answer))
+
+    def _patience(self) -> _Patience:
+        return _Patience(self)
+
+    @contextlib.contextmanager
+    def _notice(self) -> Iterator[None]:
+        """Says after a moment that the service has not responded, the first time that it is asked."""
+        if self._is_known:
+            yield
+            return
+        # A firewall may drop the packets to a wrong port, so the first attempt may last long.
+        text = "%s has not responded yet: check host and port; still waiting"
+        timer = threading.Timer(_NOTICE, _LOG.warning, [text, self._http.base_url])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _reason(self, error: httpx.TransportError) -> tuple[str, bool]:
+        """Returns the reason of a failed request in plain words, and whether it lasts."""
+        cause = _cause(error)
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return self._certificate_problem(cause), True
+        # A service that has responded may restart, and its proxy may break a connection.
+        lasts = not self._is_known
+        if isinstance(cause, ConnectionRefusedError):
+            return "nothing listens there: check host and port, and that the server runs", lasts
+        if isinstance(cause, socket.gaierror):
+            return "no such host is known: check the name, and the network of this machine", lasts
+        if isinstance(cause, ssl.SSLError) and cause.reason in {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"}:
+            return (
+                "its port does not speak TLS: check the port; `sudare serve` speaks TLS with --tls-cert, and "
+                "without it use http:// on the machine of the server",
+                lasts,
+            )
+        # The end of a connection is an SSLError, too, and may pass.
+        if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
+            return f"TLS fails: {cause}", lasts
+        text = str(error) or type(error).__name__
+        if lasts and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
+            is_answer = "illegal" in text
+            if is_answer:
+                text = f"its response is not HTTP ({text}): check the address"
+            # Some servers send an alert of TLS, and some close the connection, as failing ones do.
+            if self._http.base_url.scheme == "http":
+                text += "; if its port speaks TLS, use https://"
+            return text, is_answer
+        return text, False
+
+    def _certificate_problem(self, error: ssl.SSLCertVerificationError) -> str:
+        if error.verify_code in _EXPIRED:
+            return (
+                "its certificate has expired: its operator must renew it; check the clock of this machine, too"
+            )
+        if error.verify_code in _NOT_YET:
+            return "its certificate is not valid yet: check the clocks of both machines"
+        if error.verify_code in _OTHER_NAMES:
+            return (
+                f"its certificate is for other names ({error.verify_message}): use one of them in the address, "
+                "or have its operator add this one"
+            )
+        if self._authority is None:
+            return (
+                "no public authority signed its certificate: ask its operator for the certificate of its "
+                f"authority, and pass the file as verify ({error.verify_message})"
+            )
+        return (
+            f"{self._authority} did not sign its certificate: pass the certificate of its authority, or its own "
+            f"if it is self-signed ({error.verify_message})"
+        )
 
     def _ask(self, method: str, path: str, **more: Any) -> _Answer:
         """Sends a request once."""
@@ -590,14 +685,15 @@ class Client:
 
 def _connections(url: str, address: httpx.URL, token: str, verify: bool | str) -> httpx.Client:
     """Makes the connections to a service."""
+    trust = ssl.create_default_context(cafile=verify) if isinstance(verify, str) else verify
     # A proxy of the environment would see a token that goes to this machine in clear.
-    transport = httpx.HTTPTransport(verify=verify) if _is_loopback(address.host) else None
+    transport = httpx.HTTPTransport(verify=trust) if _is_loopback(address.host) else None
     return httpx.Client(
         base_url=url.rstrip("/"),
         # Responses are read raw, so the server must not compress them.
         headers={"authorization": f"Bearer {token}", "accept-encoding": "identity"},
         timeout=httpx.Timeout(90.0, connect=20.0),
-        verify=verify,
+        verify=trust,
         transport=transport,
     )
 
@@ -640,17 +736,35 @@ class _Answer:
 class _Patience:
     """Growing pauses, up to a maximum time."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._since = time.monotonic()
         self._pause = 0.2
+        self._is_noticed = False
 
     def wait(self, error: Exception) -> None:
-        if time.monotonic() - self._since > _PATIENCE:
+        """Pauses before the next attempt. Raises the error if it lasts, or after too long."""
+        url, problem, waited = self._client._http.base_url, str(error), time.monotonic() - self._since
+        if isinstance(error, httpx.TransportError):
+            problem, lasts = self._client._reason(error)
+            if lasts:
+                raise errors.of_kind("NoConnection", f"cannot connect to {url}: {problem}") from error
+        if waited > _PATIENCE:
             if isinstance(error, httpx.TransportError):
-                raise errors.UnreachableError(f"cannot reach the service: {error}; call again to continue") from error
+                raise errors.UnreachableError(f"cannot reach {url}: {problem}; call again to continue") from error
             raise error
+        if not self._is_noticed and waited + self._pause >= _NOTICE:
+            self._is_noticed = True
+            _LOG.warning("cannot reach %s: %s; trying again for up to %.0f s", url, problem, _PATIENCE - waited)
         time.sleep(self._pause)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Returns the first exception behind an error of httpx."""
+    while (before := error.__cause__ or error.__context__) is not None:
+        error = before
+    return error
 
 
 @contextlib.contextmanager

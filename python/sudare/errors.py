@@ -158,7 +158,8 @@ class RefusedError(Error, RuntimeError):
 
 
 class UnreachableError(Error, ConnectionError):
-    """A service, or the workers of a training, cannot be reached: resume later."""
+    """A service, or the workers of a training, cannot be reached: resume later, or correct what the
+    message names."""
 
 
 class NotFittedError(Error, ValueError, AttributeError):
@@ -227,7 +228,7 @@ _KINDS = {
     SearchError: """
         AlteredBlock ForeignBlock ForeignIndex MissingBlock NoIndex UnfinishedIndex""",
     RefusedError: "Refused",
-    UnreachableError: "Unreachable WorkersLost",
+    UnreachableError: "NoConnection Unreachable WorkersLost",
     NotFittedError: "NotFitted",
     MissingDependencyError: "MissingDependency",
     OutOfMemoryError: "Memory SealMemory",

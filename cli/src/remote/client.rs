@@ -1,11 +1,13 @@
 //! Requests to a service, and its jobs.
 
+use super::connection::Connection;
 use crate::output::say;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     io::{BufRead, BufReader, Read},
     net::IpAddr,
     path::Path,
+    sync::mpsc::{self, RecvTimeoutError, Sender},
     thread,
     time::{Duration, Instant},
 };
@@ -25,6 +27,8 @@ const CONNECT: Duration = Duration::from_secs(20);
 const SILENCE: Duration = Duration::from_secs(90);
 /// Maximum time without an answer before a temporary failure becomes an error.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Time after which the user is told that there is no answer yet.
+const NOTICE: Duration = Duration::from_secs(2);
 /// The first pause after a failure; each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -40,7 +44,7 @@ const MAX_EVENT_BYTES: u64 = 1 << 20;
 /// A service, and the token of this client.
 pub struct Client {
     pub(super) agent: Agent,
-    base: String,
+    pub(super) connection: Connection,
     authorization: String,
 }
 
@@ -136,17 +140,30 @@ impl Job {
 pub(super) struct Patience {
     since: Instant,
     pause: Duration,
+    is_noticed: bool,
 }
 
 impl Patience {
     pub(super) fn new() -> Self {
-        Self { since: Instant::now(), pause: FIRST_PAUSE }
+        Self { since: Instant::now(), pause: FIRST_PAUSE, is_noticed: false }
     }
 
-    /// Pauses before the next attempt, or returns the error after too long.
+    /// Pauses before the next attempt. Returns the error if it lasts, or after too long.
     pub(super) fn wait(&mut self, error: Error) -> Result<()> {
-        if self.since.elapsed() > PATIENCE {
+        let waited = self.since.elapsed();
+        if waited > PATIENCE || matches!(error, Error::NoConnection { .. }) {
             return Err(error);
+        }
+        if !self.is_noticed && waited.saturating_add(self.pause) >= NOTICE {
+            self.is_noticed = true;
+            let left = PATIENCE.saturating_sub(waited).as_secs();
+            match &error {
+                // Its text says what to do once there are no further attempts.
+                Error::Unreachable { url, problem } => say(format_args!(
+                    "cannot reach {url}: {problem}; trying again for up to {left} s"
+                )),
+                error => say(format_args!("{error}; trying again for up to {left} s")),
+            }
         }
         thread::sleep(self.pause);
         self.pause = LONGEST_PAUSE.min(self.pause.saturating_mul(2));
@@ -158,38 +175,32 @@ impl Client {
     /// Creates a client of the service at `url`, which sends this token. `authority` is the file of
     /// the certificates that sign the service's certificate, if public authorities do not.
     pub fn new(url: &str, token: &str, authority: Option<&Path>) -> Result<Self> {
-        let base = url.trim_end_matches('/').to_owned();
-        let is_local = check_url(&base)?;
         let token = checked_token(token)?;
-        let mut tls = TlsConfig::builder();
-        if let Some(path) = authority {
-            tls = tls.root_certs(RootCerts::new_with_certs(&certificates(path)?));
-        }
-        let config = Agent::config_builder()
-            // The service explains a refusal in the body, which an error of ureq would drop.
-            .http_status_as_error(false)
-            // A redirect could send the token and the files to another host.
-            .max_redirects(0)
-            .tls_config(tls.build())
-            .timeout_connect(Some(CONNECT))
-            .timeout_per_read(Some(SILENCE))
-            .timeout_per_write(Some(SILENCE));
-        // A proxy of the environment would see a token that is sent to this machine in clear.
-        let config = if is_local { config.proxy(None) } else { config };
-        let authorization = format!("Bearer {token}");
-        Ok(Self { agent: config.build().into(), base, authorization })
+        let (agent, connection) = connect(url, authority)?;
+        Ok(Self { agent, connection, authorization: format!("Bearer {token}") })
     }
 
     pub(super) fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.base)
+        format!("{}{path}", self.connection.url())
     }
 
     pub(super) fn authorization(&self) -> &str {
         &self.authorization
     }
 
-    pub(super) fn unreachable(&self, error: impl core::fmt::Display) -> Error {
-        Error::Unreachable { url: self.base.clone(), problem: error.to_string() }
+    /// Tells the user after a moment that the service has not answered, until the sender is dropped.
+    fn tell_of_silence(&self) -> Sender<()> {
+        let (answered, answer) = mpsc::channel();
+        let text = format!(
+            "{} has not answered yet: check host and port; still waiting",
+            self.connection.url()
+        );
+        thread::spawn(move || {
+            if let Err(RecvTimeoutError::Timeout) = answer.recv_timeout(NOTICE) {
+                say(text);
+            }
+        });
+        answered
     }
 
     /// Repeats a request until the answer is not a temporary failure.
@@ -198,11 +209,18 @@ impl Client {
         mut request: impl FnMut() -> core::result::Result<Response<Body>, ureq::Error>,
     ) -> Result<Response<Body>> {
         let mut patience = Patience::new();
+        // A firewall may drop the packets to a wrong port, so the first attempt may last long.
+        let mut silence = (!self.connection.is_known()).then(|| self.tell_of_silence());
         loop {
-            match request() {
-                Ok(answer) if !is_passing(&answer) => return Ok(answer),
+            let answer = request();
+            drop(silence.take());
+            match answer {
+                Ok(answer) if !is_passing(&answer) => {
+                    self.connection.answered();
+                    return Ok(answer);
+                }
                 Ok(answer) => patience.wait(refusal(answer))?,
-                Err(error) => patience.wait(self.unreachable(error))?,
+                Err(error) => patience.wait(self.connection.error(&error))?,
             }
         }
     }
@@ -221,7 +239,7 @@ impl Client {
                 Ok(body) => return Ok((status, body)),
                 // A repetition would be too long again.
                 Err(error @ ureq::Error::BodyExceedsLimit(_)) => return Err(no_answer(&error)),
-                Err(error) => patience.wait(self.unreachable(error))?,
+                Err(error) => patience.wait(self.connection.error(&error))?,
             }
         }
     }
@@ -248,9 +266,9 @@ impl Client {
         answer: core::result::Result<Response<Body>, ureq::Error>,
     ) -> Result<Response<Body>> {
         match answer {
-            Ok(answer) if is_passing(&answer) => Err(self.unreachable(refusal(answer))),
+            Ok(answer) if is_passing(&answer) => Err(self.connection.interrupted(refusal(answer))),
             Ok(answer) => expect_success(answer),
-            Err(error) => Err(self.unreachable(error)),
+            Err(error) => Err(self.connection.interrupted_by(&error)),
         }
     }
 
@@ -381,7 +399,7 @@ impl Client {
                     if job.is_final() {
                         return Ok(job);
                     }
-                    patience.wait(self.unreachable("the stream of events ends"))?;
+                    patience.wait(self.connection.interrupted("the stream of events ends"))?;
                 }
             }
         }

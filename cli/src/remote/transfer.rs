@@ -76,7 +76,7 @@ impl Client {
         let patch = patch.header("content-type", "application/offset+octet-stream").send(chunk);
         let answer = match patch {
             Ok(answer) => answer,
-            Err(error) => return Ok(Appended::Some(self.unreachable(error))),
+            Err(error) => return Ok(Appended::Some(self.connection.error(&error))),
         };
         let status = answer.status();
         // Each can follow from a broken connection or another request. `begin` finds the true
@@ -129,8 +129,9 @@ impl Client {
                 get.header("range", format!("bytes={have}-")).call()
             })?;
             let answer = expect_success(answer)?;
-            let total = total_of(&answer, have)
-                .ok_or_else(|| self.unreachable("a proxy on the way drops the header of ranges"))?;
+            let total = total_of(&answer, have).ok_or_else(|| {
+                self.connection.interrupted("a proxy on the way drops the header of ranges")
+            })?;
             // Parts of two different files would otherwise be joined.
             if *announced.get_or_insert(total) != total {
                 return Err(no_answer(&format!(
@@ -157,7 +158,7 @@ impl Client {
             if have >= total {
                 break;
             }
-            patience.wait(self.unreachable("the connection broke"))?;
+            patience.wait(self.connection.interrupted("the connection broke"))?;
         }
         // The file gets its name only after this check.
         let found = hasher.finalize().to_string();

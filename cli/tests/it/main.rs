@@ -24,6 +24,8 @@ mod service;
 mod service_abuse;
 #[cfg(unix)]
 mod service_accounts;
+#[cfg(unix)]
+mod service_connections;
 #[cfg(target_os = "linux")]
 mod service_faults;
 #[cfg(target_os = "linux")]

@@ -313,6 +313,14 @@ pub enum Error {
         /// The problem.
         problem: String,
     },
+    /// A service cannot be used, for a reason that does not pass by itself.
+    #[error("cannot connect to {url}: {problem}")]
+    NoConnection {
+        /// The address of the service.
+        url: String,
+        /// The problem and its remedy.
+        problem: String,
+    },
     /// A measured or tested operation gave a wrong result.
     #[error("wrong result: {0}; please report this with the output of `sudare doctor`")]
     WrongResult(String),

@@ -135,6 +135,17 @@ impl Config {
         }
         Ok(())
     }
+
+    /// Returns true if other machines may reach the server without TLS.
+    fn is_exposed(&self) -> bool {
+        match &self.place {
+            Endpoint::Tcp(address) => {
+                // Canonical, because `::ffff:127.0.0.1` is this machine, too.
+                self.tls.is_none() && !address.ip().to_canonical().is_loopback()
+            }
+            Endpoint::Unix(_) => false,
+        }
+    }
 }
 
 /// Runs a server until the process is told to stop (SIGTERM, Ctrl-C). Calls `listening` with the URL once
@@ -227,6 +238,14 @@ async fn run(app: &App, config: &Config, listening: impl FnOnce(&str)) -> Result
     let leases = tokio::spawn(queue::watch_leases(Arc::clone(app)));
     let sweeping = tokio::spawn(sweep(Arc::clone(app)));
     tracing::info!(place, "listening");
+    if config.is_exposed() {
+        tracing::warn!(
+            place,
+            "serves without TLS at an address that other machines may reach, so tokens and files travel in \
+             clear: use --tls-cert with --tls-key, or --tls-self-signed, or let only a proxy that does TLS reach \
+             this address"
+        );
+    }
     listening(&place);
     wait_for_shutdown().await;
     tracing::info!("shutting down");

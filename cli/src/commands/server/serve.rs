@@ -30,6 +30,7 @@ use sudare_server::{
 #[command(after_help = "Examples:\n  \
     sudare serve token add --folder /var/lib/sudare --tenant clinic\n  \
     sudare serve --folder /var/lib/sudare --listen 127.0.0.1:8470\n  \
+    sudare serve --folder /var/lib/sudare --listen 10.0.0.7:8470 --tls-self-signed tls --tls-name server.example\n  \
     sudare serve --folder /var/lib/sudare --socket /run/sudare/http --metrics 127.0.0.1:9470\n  \
     SUDARE_DATABASE=postgresql://… sudare serve --folder /var/lib/sudare --objects s3://bucket --key shared.key")]
 pub struct Args {
@@ -68,6 +69,14 @@ pub struct Args {
     /// Secret key of the certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// Directory of a self-signed certificate for TLS, cert.pem, and its key, key.pem, both created
+    /// if they do not exist; clients trust the certificate with --ca
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["tls_cert", "socket"])]
+    tls_self_signed: Option<PathBuf>,
+    /// Host name or IP address that clients use, for the self-signed certificate; repeat the option
+    /// for several; default: the address of --listen, and localhost
+    #[arg(long, value_name = "NAME", requires = "tls_self_signed")]
+    tls_name: Vec<String>,
     /// Address and port for metrics in the format of Prometheus, without a token; default: no
     /// metrics
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -339,6 +348,9 @@ fn key_path(folder: &Path, named: Option<&Path>) -> Result<PathBuf> {
 #[derive(Serialize)]
 struct Serving<'a> {
     listening: &'a str,
+    /// File of the self-signed certificate that clients trust.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate: Option<&'a Path>,
 }
 
 fn serve(args: &Args, output: Output) -> Result<()> {
@@ -358,11 +370,7 @@ fn serve(args: &Args, output: Output) -> Result<()> {
         place: args.socket.clone().map_or(Endpoint::Tcp(args.listen), Endpoint::Unix),
         metrics: args.metrics.map(Endpoint::Tcp),
         collector,
-        tls: args
-            .tls_cert
-            .clone()
-            .zip(args.tls_key.clone())
-            .map(|(certificate, key)| TlsFiles { certificate, key }),
+        tls: tls(args)?,
         limits: Limits {
             memory_bytes: args.memory.unwrap_or_else(memory_for_jobs),
             running_jobs: args.jobs.into(),
@@ -390,11 +398,44 @@ fn serve(args: &Args, output: Output) -> Result<()> {
         },
         program: job_program()?,
     };
+    let self_signed = args.tls_self_signed.as_ref().and(config.tls.clone());
+    let certificate = self_signed.map(|files| files.certificate);
     sudare_server::serve(config, |place| {
+        let serving = Serving { listening: place, certificate: certificate.as_deref() };
         let text = |serving: &Serving<'_>| format!("listening at {}\n", serving.listening);
         // The reader of standard output may have gone.
-        let _ = output.write(&Serving { listening: place }, text);
+        let _ = output.write(&serving, text);
+        if let Some(file) = &certificate {
+            say_how_to_trust(file, args);
+        }
     })
+}
+
+/// Returns the files of the certificate for TLS. Makes a self-signed one if the options say so.
+fn tls(args: &Args) -> Result<Option<TlsFiles>> {
+    let Some(folder) = &args.tls_self_signed else {
+        let files = args.tls_cert.clone().zip(args.tls_key.clone());
+        return Ok(files.map(|(certificate, key)| TlsFiles { certificate, key }));
+    };
+    let mut names = args.tls_name.clone();
+    // Clients cannot connect to the address that stands for all addresses.
+    if !args.listen.ip().is_unspecified() {
+        names.push(args.listen.ip().to_string());
+    }
+    TlsFiles::self_signed(folder, &names).map(Some)
+}
+
+fn say_how_to_trust(certificate: &Path, args: &Args) {
+    say(format_args!(
+        "the certificate is self-signed: copy {} to the clients over a channel that you trust; they pass it \
+         with --ca, and in Python with verify",
+        certificate.display()
+    ));
+    if args.listen.ip().is_unspecified() && args.tls_name.is_empty() {
+        say(
+            "the certificate is for localhost alone: name the hosts that clients use with --tls-name",
+        );
+    }
 }
 
 fn audit(args: &AuditArgs, output: Output) -> Result<()> {

@@ -126,6 +126,10 @@ fn others() -> Vec<Error> {
             url: "https://server.example".into(),
             problem: "connection refused".into(),
         },
+        Error::NoConnection {
+            url: "https://server.example".into(),
+            problem: "nothing listens there: check the port".into(),
+        },
         Error::WrongResult("counts by group or bin of encrypted rows".into()),
         Error::Bug("a batch without shares".into()),
         Error::Stdout(full()),
