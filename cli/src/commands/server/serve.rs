@@ -83,7 +83,8 @@ pub struct Args {
     metrics: Option<SocketAddr>,
     #[command(flatten)]
     telemetry: Telemetry,
-    /// Memory that jobs may use together, in GiB; default: three quarters of the machine's
+    /// Memory that jobs may use together, in GiB; default: three quarters of the machine's, or of the
+    /// limit of its container
     #[arg(long, value_name = "GIB", value_parser = gibibytes)]
     memory: Option<u64>,
     /// Number of jobs that this machine computes at a time, each on all threads; 0 leaves them to

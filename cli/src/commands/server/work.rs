@@ -31,7 +31,8 @@ pub struct Args {
     /// Directory of the worker, created if it does not exist
     #[arg(long, value_name = "DIR")]
     folder: PathBuf,
-    /// Memory that a job may use, in GiB; default: three quarters of the machine's
+    /// Memory that a job may use, in GiB; default: three quarters of the machine's, or of the limit
+    /// of its container
     #[arg(long, value_name = "GIB", value_parser = gibibytes)]
     memory: Option<u64>,
     /// Maximum size of the keys and tables stored for further jobs, in GiB

@@ -20,6 +20,7 @@ struct Report {
     cores: usize,
     threads: usize,
     memory_bytes: Option<u64>,
+    machine_memory_bytes: Option<u64>,
     huge_pages: Option<String>,
 }
 
@@ -55,6 +56,7 @@ pub fn run(_: &Args, output: Output) -> Result<()> {
         cores: machine::cores(),
         threads: par::threads(),
         memory_bytes: machine::memory_bytes(),
+        machine_memory_bytes: machine::installed_bytes(),
         huge_pages: machine::huge_pages(),
     };
     output.write(&report, text)
@@ -71,7 +73,19 @@ fn text(report: &Report) -> String {
         ("kernels", kernels.join(", ")),
         ("processors", report.cores.to_string()),
         ("threads", report.threads.to_string()),
-        ("memory", report.memory_bytes.map_or_else(unknown, size::bytes)),
+        ("memory", report.memory_bytes.map_or_else(unknown, |bytes| memory(bytes, report))),
         ("huge pages", report.huge_pages.clone().unwrap_or_else(unknown)),
     ])
+}
+
+/// Describes the memory of this process, and its limit if it has one.
+fn memory(bytes: u64, report: &Report) -> String {
+    match report.machine_memory_bytes {
+        Some(all) if all > bytes => format!(
+            "{} (limit of a control group; the machine has {})",
+            size::bytes(bytes),
+            size::bytes(all)
+        ),
+        _ => size::bytes(bytes),
+    }
 }

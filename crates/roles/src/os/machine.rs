@@ -1,21 +1,37 @@
 //! Facts about this machine and process from the operating system.
 
+mod cgroup;
+
 use std::fs;
 
-/// Returns the number of threads that the system offers this process.
+/// Returns the number of threads that the system offers this process, by its affinity and the limits of its
+/// control groups.
 pub fn cores() -> usize {
     // One thread works everywhere, so a system that does not tell is no error.
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Returns the memory in bytes that is available without swapping, where `/proc` reports it.
+/// Returns the memory in bytes that this process can get without swapping, where `/proc` reports it: the
+/// available memory of the machine, or what the limit of a control group leaves.
 pub fn available_bytes() -> Option<u64> {
-    kib_field(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
+    let free = kib_field(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")?;
+    Some(limits().map_or(free, |limits| free.min(limits.available)))
+}
+
+/// Returns the memory in bytes that this process may use, where `/proc` reports it: the memory of the
+/// machine, or a smaller limit of a control group, such as a container's.
+pub fn memory_bytes() -> Option<u64> {
+    let all = installed_bytes()?;
+    Some(limits().map_or(all, |limits| all.min(limits.limit)))
 }
 
 /// Returns the memory of the machine in bytes, where `/proc` reports it.
-pub fn memory_bytes() -> Option<u64> {
+pub fn installed_bytes() -> Option<u64> {
     kib_field(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
+}
+
+fn limits() -> Option<cgroup::Memory> {
+    cgroup::memory(|path| fs::read_to_string(path).ok())
 }
 
 /// Returns the peak memory of this process in bytes, where `/proc` reports it.
