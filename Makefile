@@ -108,12 +108,14 @@ test-full:
 	$(SUDARE) selftest
 	$(MAKE) test-python TESTS="-m 'slow or not slow'"
 
-SERVICE := cargo test --locked --package sudare-cli --features full --test it -- service:: service_accounts:: service_workers::
+SERVICE := cargo test --locked --package sudare-cli --features full --test it -- service:: service_accounts:: service_workers:: \
+  service_connections:: service_operation::
 LOAD := cargo test --locked --package sudare-cli --features full --test it -- service_load:: service_faults:: --ignored --nocapture
 
 ## make test-service every test of the service: killed, cut, misused, under load and on disks that fail; with
 ##                   its records in a file, and in a database beside a store of objects; a quarter of an hour,
-##                   on a machine that does nothing else; takes PostgreSQL and strace (Debian has both)
+##                   on a machine that does nothing else; takes PostgreSQL, strace, nginx-light and caddy of
+##                   Debian
 test-service:
 	cargo test --locked --package sudare-server --all-features
 	$(SERVICE) --include-ignored

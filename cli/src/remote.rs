@@ -8,4 +8,4 @@ mod work;
 
 pub use client::{Client, Job, Request, read_token};
 #[cfg(feature = "serve")]
-pub use client::{check_url, host_of};
+pub use client::{check_url, expect_ready, host_of};

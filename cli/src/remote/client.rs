@@ -406,6 +406,36 @@ impl Client {
     }
 }
 
+/// Prepares connections to the service at `url`.
+fn connect(url: &str, authority: Option<&Path>) -> Result<(Agent, Connection)> {
+    let base = url.trim_end_matches('/');
+    let is_local = check_url(base)?;
+    let mut tls = TlsConfig::builder();
+    if let Some(path) = authority {
+        tls = tls.root_certs(RootCerts::new_with_certs(&certificates(path)?));
+    }
+    let config = Agent::config_builder()
+        // The service explains a refusal in the body, which an error of ureq would drop.
+        .http_status_as_error(false)
+        // A redirect could send the token and the files to another host.
+        .max_redirects(0)
+        .tls_config(tls.build())
+        .timeout_connect(Some(CONNECT))
+        .timeout_per_read(Some(SILENCE))
+        .timeout_per_write(Some(SILENCE));
+    // A proxy of the environment would see a token that is sent to this machine in clear.
+    let config = if is_local { config.proxy(None) } else { config };
+    Ok((config.build().into(), Connection::new(base, authority.map(Path::to_owned))))
+}
+
+/// Asks a service once whether it is ready for jobs, without a token.
+#[cfg(feature = "serve")]
+pub fn expect_ready(url: &str, authority: Option<&Path>) -> Result<()> {
+    let (agent, connection) = connect(url, authority)?;
+    let answer = agent.get(format!("{}/readyz", connection.url())).call();
+    expect_success(answer.map_err(|error| connection.error(&error))?).map(|_| ())
+}
+
 /// Reads the next line of an event stream; nothing once the stream ends or breaks.
 fn next_line(events: &mut impl BufRead) -> Result<Option<String>> {
     let mut line = Vec::new();

@@ -31,6 +31,8 @@ mod service_faults;
 #[cfg(target_os = "linux")]
 mod service_load;
 #[cfg(unix)]
+mod service_operation;
+#[cfg(unix)]
 mod service_shared;
 #[cfg(unix)]
 mod service_workers;

@@ -1,6 +1,7 @@
 use super::jobs::{Telemetry, job_program, memory_for_jobs};
 use crate::{
     output::{self, Output, say},
+    remote::expect_ready,
     values::gibibytes,
 };
 use serde::Serialize;
@@ -13,10 +14,11 @@ use sudare_arith::par;
 use sudare_roles::{
     error::{Error, Result},
     server::receipt::SigningKey,
+    text::size,
 };
 use sudare_server::{
-    Config, CpuLimits, DatabaseAddress, Endpoint, Limits, Origin, Owner, Records, SECONDS_A_DAY,
-    Seconds, TenantLimits, TlsFiles, Token, TokenRecord,
+    Backup, Config, CpuLimits, DatabaseAddress, Endpoint, Limits, Origin, Owner, Records,
+    SECONDS_A_DAY, Seconds, TenantLimits, TlsFiles, Token, TokenRecord,
 };
 
 /// Serve clients over HTTP: they upload keys and tables, and this machine computes
@@ -187,6 +189,46 @@ enum Step {
         sudare serve audit --folder store\n  \
         sudare serve audit --log copies/audit --head 1234:5e1f…")]
     Audit(AuditArgs),
+    /// Check that a server is ready for jobs, as containers do: exit status 0, or 2 with the reason
+    #[command(after_help = "Example: sudare serve health --url http://127.0.0.1:8470")]
+    Health {
+        /// Address of the server
+        #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8470")]
+        url: String,
+        /// File of the certificates, in PEM, that sign the server's certificate; default: public
+        /// authorities
+        #[arg(long, value_name = "FILE")]
+        ca: Option<PathBuf>,
+    },
+    /// Copy the directory of a server to a new directory, also while the server runs
+    ///
+    /// The copy has the records, objects, audit log and key. It lacks unfinished uploads, which
+    /// clients repeat, and states of trainings, which begin again.
+    #[command(
+        after_help = "Example: sudare serve backup --folder /var/lib/sudare /backup/sudare-monday"
+    )]
+    Backup {
+        #[command(flatten)]
+        at: At,
+        /// Directory of the backup, created if it does not exist; must be empty
+        #[arg(value_name = "BACKUP")]
+        target: PathBuf,
+        /// Leave out the objects, which a store of the server's --objects has
+        #[arg(long)]
+        without_objects: bool,
+    },
+    /// Make the directory of a server from a backup
+    #[command(
+        after_help = "Example: sudare serve restore --folder /var/lib/sudare /backup/sudare-monday"
+    )]
+    Restore {
+        /// Directory of the server, created if it does not exist; must be empty
+        #[arg(long, value_name = "DIR")]
+        folder: PathBuf,
+        /// Directory of the backup
+        #[arg(value_name = "BACKUP")]
+        backup: PathBuf,
+    },
     /// Do the job on standard input: the server starts this command for each job
     #[command(hide = true)]
     Job,
@@ -328,12 +370,28 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             output.write(&shown, |shown| format!("{}\n", shown.server_key))
         }
         Some(Step::Audit(args)) => audit(args, output),
+        Some(Step::Health { url, ca }) => {
+            expect_ready(url, ca.as_deref())?;
+            output.write(&Health { ready: true }, |_| "ready\n".into())
+        }
+        Some(Step::Backup { at, target, without_objects }) => {
+            backup(at, target, *without_objects, output)
+        }
+        Some(Step::Restore { folder, backup }) => {
+            let restored = sudare_server::restore(backup, folder)?;
+            output.write(&restored, |restored| backup_text(restored, folder))
+        }
         Some(Step::Job) => match sudare_server::work() {
             0 => Ok(()),
             // The job has reported its failure to the server on standard output.
             _ => Err(Error::Stdout(std::io::ErrorKind::BrokenPipe.into())),
         },
     }
+}
+
+#[derive(Serialize)]
+struct Health {
+    ready: bool,
 }
 
 #[derive(Serialize)]
@@ -458,6 +516,36 @@ fn audit(args: &AuditArgs, output: Output) -> Result<()> {
         }
         output::fields(&rows)
     })
+}
+
+fn backup(at: &At, target: &Path, without_objects: bool, output: Output) -> Result<()> {
+    if at.database.database.is_some() {
+        return Err(Error::Usage(format!(
+            "the records are in a database: back it up with pg_dump, then the store of --objects by its own \
+             means, and copy the key file of --key (default: {})",
+            at.folder.join("server.key").display()
+        )));
+    }
+    let backup = sudare_server::back_up(&at.folder, target, without_objects)?;
+    if backup.has_key {
+        say("the backup has the server's secret key: store it where only you can read it");
+    } else {
+        say("the key that signs receipts is in another file (--key): back it up, too");
+    }
+    output.write(&backup, |backup| backup_text(backup, target))
+}
+
+fn backup_text(backup: &Backup, folder: &Path) -> String {
+    let objects = match backup.is_without_objects {
+        true => "in a store".into(),
+        false => format!("{} ({})", backup.objects, size::bytes(backup.bytes)),
+    };
+    output::fields(&[
+        ("directory", folder.display().to_string()),
+        ("objects", objects),
+        ("audit log", format!("up to line {}", backup.audit_line)),
+        ("server key", if backup.has_key { "copied" } else { "not copied" }.into()),
+    ])
 }
 
 fn token(step: &TokenStep, output: Output) -> Result<()> {

@@ -31,7 +31,7 @@ use axum::{
     Router,
     body::{Body, Bytes, HttpBody},
     extract::{MatchedPath, Request, State},
-    http::StatusCode,
+    http::{Method, StatusCode},
     middleware::{self, Next},
     response::Response,
     routing::{get, post},
@@ -41,6 +41,7 @@ use route::Route;
 use std::{
     pin::Pin,
     task::{Context, Poll},
+    time::Instant,
 };
 use tracing::Instrument;
 
@@ -119,14 +120,31 @@ impl HttpBody for Counted {
     }
 }
 
-/// Counts requests, and records the status of each response in its span.
+/// Returns the name of a method for metrics. Clients can make up others, without an end.
+fn method_label(method: &Method) -> String {
+    let is_known = [
+        Method::GET,
+        Method::HEAD,
+        Method::POST,
+        Method::PATCH,
+        Method::PUT,
+        Method::DELETE,
+        Method::OPTIONS,
+    ];
+    if is_known.contains(method) { method.as_str().into() } else { "other".into() }
+}
+
+/// Counts requests, measures the time of each, and records the status of each response in its span.
 async fn count(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let held = Held::default();
     request.extensions_mut().insert(held.clone());
     // A path without a route may contain anything, so spans do not show it.
     let route = request.extensions().get::<MatchedPath>().map_or("/", MatchedPath::as_str);
     let span = telemetry::request(request.method().as_str(), route);
+    let begun = Instant::now();
+    let labels = [method_label(request.method()), route.to_owned()];
     let response = next.run(request).instrument(span.clone()).await;
+    app.times.responses.observe(labels.each_ref().map(|label| &label[..]), begun.elapsed());
     Counters::add(&app.counters.requests, 1);
     telemetry::responded(&span, response.status().as_u16());
     // Bodies of events and downloads may take hours. The request counts as open until its body is

@@ -15,6 +15,7 @@ use crate::{
         planning::{Known, Priced},
         turns::Turns,
     },
+    metrics::Times,
     problem::{Answer, Problem, internal},
     storage::{
         audit::{Repeated, Repeats},
@@ -173,6 +174,8 @@ pub struct Server {
     pub events: Events,
     /// Counters for metrics.
     pub counters: Counters,
+    /// Times of requests and jobs since the start.
+    pub times: Times,
     /// Wakes the queue when a job may start.
     pub wake: watch::Sender<()>,
     /// True once the server is shutting down.
@@ -219,6 +222,7 @@ impl Server {
             repeats: Repeats::default(),
             events: Events::default(),
             counters: Counters::default(),
+            times: Times::default(),
             wake: watch::Sender::new(()),
             ending: watch::Sender::new(false),
             gate: Gate::new(Bounds::default()),
@@ -312,11 +316,24 @@ impl Server {
         Ok(job)
     }
 
+    fn count_ended(&self, job: &Job) {
+        Counters::add(&self.counters.ended_jobs, 1);
+        // A cancelled job may never have started.
+        let (Some(started), Some(finished)) = (job.started, job.finished) else { return };
+        let kind = job.request.kind.name();
+        // Zero if the clock was set back.
+        let between = |from: Seconds, to: Seconds| {
+            Duration::from_secs(to.saturating_sub(from).try_into().unwrap_or(0))
+        };
+        self.times.waits.observe([kind], between(job.created, started));
+        self.times.jobs.observe([kind, job.state.name()], between(started, finished));
+    }
+
     /// Notifies the followers of a job.
     pub fn publish(&self, job: &Job) {
         self.events.publish(job);
         if job.state.is_final() {
-            Counters::add(&self.counters.ended_jobs, 1);
+            self.count_ended(job);
         }
     }
 }

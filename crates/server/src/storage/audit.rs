@@ -21,7 +21,10 @@ use std::{
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
-use sudare_roles::error::{Error, Result};
+use sudare_roles::{
+    error::{Error, Result},
+    os::files::{Access, NewFile},
+};
 
 /// Maximum size of a file, after which a new one starts.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -315,6 +318,34 @@ impl Log {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Copies the lines up to number `last` to another log, which has no files yet.
+    ///
+    /// # Errors
+    /// [`Error::Parse`] for a broken line; [`Error::Io`].
+    pub fn copy(&self, to: &Self, last: u64) -> Result<()> {
+        make_private(&to.folder)?;
+        for first in self.files()?.into_iter().filter(|first| *first <= last) {
+            let path = self.file(first);
+            let lines = File::open(&path).map_err(self.io("read"))?;
+            let mut lines = BufReader::new(lines);
+            let mut file = NewFile::create(&to.file(first), Access::Owner, false)?;
+            let mut line = String::new();
+            loop {
+                line.clear();
+                lines.read_line(&mut line).map_err(self.io("read"))?;
+                // A running server may be writing the last line.
+                let Some(text) = line.strip_suffix('\n') else { break };
+                let number = link(text).map_err(|problem| unfit(&path, &problem))?.number;
+                if number > last {
+                    break;
+                }
+                file.write_all(line.as_bytes()).map_err(to.io("write"))?;
+            }
+            file.finish()?;
+        }
+        Ok(())
     }
 
     /// Checks that every line is intact and follows the previous one. `lines` are the last lines in the

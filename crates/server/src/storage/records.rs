@@ -19,6 +19,7 @@ macro_rules! stored_by_name {
 }
 
 mod audit;
+mod copy;
 mod database;
 mod jobs;
 mod keys;
@@ -34,6 +35,7 @@ mod usage;
 mod worker_leases;
 
 pub use audit::last_lines;
+pub use copy::{copy_records, read_copy};
 pub use jobs::{Added, Change, Job, NewJob, State};
 pub use leases::Claimant;
 pub use limits::{CpuLimits, TenantLimits};

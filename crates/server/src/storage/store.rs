@@ -33,7 +33,7 @@ pub struct Orphans {
 const WIPED_AT_ONCE: usize = 1 << 16;
 
 /// Directory of objects.
-const OBJECTS: &str = "objects";
+pub const OBJECTS: &str = "objects";
 /// Directory of uploads under way.
 const UPLOADS: &str = "uploads";
 /// Directory of the jobs' directories.
@@ -51,6 +51,10 @@ pub struct Store {
     _lock: File,
 }
 
+/// File of the name of a server.
+pub const NAME: &str = "server.name";
+/// File of the signing key of a server, by default.
+pub const KEY: &str = "server.key";
 /// File of the records of a server.
 pub const RECORDS: &str = "records.sqlite";
 
@@ -69,7 +73,7 @@ pub fn records_path(root: &Path) -> Result<PathBuf> {
 /// # Errors
 /// [`Error::Io`]; [`Error::Library`] without randomness.
 fn name(root: &Path) -> Result<String> {
-    let path = root.join("server.name");
+    let path = root.join(NAME);
     match fs::read_to_string(&path) {
         Ok(name) if !name.trim().is_empty() => return Ok(name.trim().into()),
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -90,7 +94,7 @@ fn name(root: &Path) -> Result<String> {
 /// [`Error::Io`]; [`Error::NotAFolder`].
 pub fn key_path(root: &Path) -> Result<PathBuf> {
     make_private(root)?;
-    Ok(root.join("server.key"))
+    Ok(root.join(KEY))
 }
 
 impl Store {

@@ -9,13 +9,14 @@ use super::{
 use crate::{
     clock::now,
     jobs::app::{App, Server, blocking},
+    metrics::Text,
     problem::{Answer, Problem},
     storage::records::{State as JobState, Usage},
 };
 use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
 use serde_json::{Value, json};
 use std::{
-    sync::atomic::Ordering,
+    sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
@@ -120,37 +121,82 @@ async fn metrics(State(app): State<App>) -> Answer {
 
 fn figures(app: &Server) -> Answer<String> {
     let counters = &app.counters;
-    let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let queued = app.records.jobs_in(JobState::Queued)?.len() as u64;
     let (running, memory) = {
         let running = app.running();
         (running.len() as u64, running.values().map(|job| job.memory).sum())
     };
-    let figures = [
-        ("sudare_requests_total", "counter", read(&counters.requests)),
-        ("sudare_requests_limited_total", "counter", read(&counters.limited_requests)),
-        ("sudare_uploaded_bytes_total", "counter", read(&counters.uploaded_bytes)),
-        ("sudare_downloaded_bytes_total", "counter", read(&counters.downloaded_bytes)),
-        ("sudare_jobs_ended_total", "counter", read(&counters.ended_jobs)),
-        ("sudare_leases_expired_total", "counter", read(&counters.expired_leases)),
-        ("sudare_leases", "gauge", app.records.leases()?),
-        ("sudare_jobs_queued", "gauge", queued),
-        ("sudare_jobs_running", "gauge", running),
-        ("sudare_jobs_memory_bytes", "gauge", memory),
+    let mut text = Text::default();
+    let counts = [
+        ("sudare_requests_total", "Requests that got a response", &counters.requests),
+        (
+            "sudare_requests_limited_total",
+            "Requests that were refused because a tenant made too many",
+            &counters.limited_requests,
+        ),
+        ("sudare_uploaded_bytes_total", "Bytes of uploads", &counters.uploaded_bytes),
+        (
+            "sudare_downloaded_bytes_total",
+            "Bytes of downloaded results",
+            &counters.downloaded_bytes,
+        ),
+        (
+            "sudare_jobs_ended_total",
+            "Jobs that are done, failed or cancelled",
+            &counters.ended_jobs,
+        ),
+        (
+            "sudare_leases_expired_total",
+            "Leases of workers that were not renewed",
+            &counters.expired_leases,
+        ),
     ];
-    let line = |(name, kind, value)| format!("# TYPE {name} {kind}\n{name} {value}\n");
-    let mut text: String = figures.into_iter().map(line).collect();
+    for (name, help, counter) in counts {
+        text.family(name, "counter", help).value(name, &[], read(counter) as f64);
+    }
+    let gauges = [
+        ("sudare_leases", "Jobs that workers have claimed", app.records.leases()?),
+        ("sudare_jobs_queued", "Jobs that wait", queued),
+        ("sudare_jobs_running", "Jobs in processes of this server", running),
+        ("sudare_jobs_memory_bytes", "Memory reserved for the running jobs", memory),
+        (
+            "sudare_jobs_memory_limit_bytes",
+            "Memory that jobs may reserve together",
+            app.limits.memory_bytes,
+        ),
+    ];
+    for (name, help, value) in gauges {
+        text.family(name, "gauge", help).value(name, &[], value as f64);
+    }
     let tenants = app.records.usage_of_all(now())?;
-    let mut of_tenants = |name: &str, kind: &str, value: &dyn Fn(&Usage) -> f64| {
-        text += &format!("# TYPE {name} {kind}\n");
-        // Names of tenants need no escaping: they consist of letters, digits and dashes.
-        let line = |of: &Usage| format!("{name}{{tenant=\"{}\"}} {}\n", of.tenant, value(of));
-        text.extend(tenants.iter().map(line));
+    let mut of_tenants = |name: &str, kind: &str, help: &str, value: &dyn Fn(&Usage) -> f64| {
+        text.family(name, kind, help);
+        for of in &tenants {
+            text.value(name, &[("tenant", &of.tenant)], value(of));
+        }
     };
-    of_tenants("sudare_tenant_bytes", "gauge", &|of| of.bytes as f64);
-    of_tenants("sudare_tenant_jobs", "gauge", &|of| of.jobs as f64);
-    of_tenants("sudare_tenant_cpu_seconds_total", "counter", &|of| of.cpu_seconds);
-    Ok(text)
+    let bytes = "Bytes of objects and of unfinished uploads";
+    of_tenants("sudare_tenant_bytes", "gauge", bytes, &|of| of.bytes as f64);
+    of_tenants("sudare_tenant_jobs", "gauge", "Unfinished jobs", &|of| of.jobs as f64);
+    let seconds = "CPU time of jobs in seconds";
+    of_tenants("sudare_tenant_cpu_seconds_total", "counter", seconds, &|of| of.cpu_seconds);
+    text.histograms(
+        "sudare_request_duration_seconds",
+        "Time from a request to the head of its response, by route; claims of workers wait for jobs",
+        &app.times.responses,
+    );
+    text.histograms(
+        "sudare_job_duration_seconds",
+        "Time from the last start of a job to its end",
+        &app.times.jobs,
+    );
+    text.histograms(
+        "sudare_job_wait_seconds",
+        "Time that a job waited until its last start",
+        &app.times.waits,
+    );
+    Ok(text.finish())
 }
 
 #[cfg(test)]

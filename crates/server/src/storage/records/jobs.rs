@@ -44,7 +44,7 @@ impl State {
     pub const ALL: [Self; 5] =
         [Self::Queued, Self::Running, Self::Done, Self::Failed, Self::Cancelled];
 
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Queued => "queued",
             Self::Running => "running",

@@ -129,6 +129,39 @@ impl Sqlite {
         Connection::open_with_flags(path, flags).map(Self).map_err(failed)
     }
 
+    /// Writes a copy to a new file: all transactions up to now, and none that is under way.
+    ///
+    /// # Errors
+    /// Errors of SQLite.
+    pub fn copy_to(&self, path: &Path) -> io::Result<()> {
+        let name = path.to_str();
+        let name = name.ok_or_else(|| io::Error::other("the path of the copy is not UTF-8"))?;
+        // SQLite accepts an empty file, whose permissions it keeps.
+        make_private(path)?;
+        self.0.execute("VACUUM INTO ?1", [name]).map(|_| ()).map_err(failed)
+    }
+
+    /// Opens a copy for writing, durably and without files next to it.
+    ///
+    /// # Errors
+    /// Errors of SQLite.
+    pub fn open_copy(path: &Path) -> io::Result<Self> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
+        let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+        connection.pragma_update(None, "journal_mode", "delete").map_err(failed)?;
+        connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
+        Ok(Self(connection))
+    }
+
+    /// Opens a copy for reading, also on a medium that cannot be written.
+    ///
+    /// # Errors
+    /// Errors of SQLite.
+    pub fn open_copy_to_read(path: &Path) -> io::Result<Self> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        Connection::open_with_flags(path, flags).map(Self).map_err(failed)
+    }
+
     /// Applies the missing migrations. Returns the version of the tables, which is higher if a newer
     /// program wrote them.
     ///
