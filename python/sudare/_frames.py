@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sudare import errors
+from sudare._optional import missing
 from sudare._plain import Floats, encodable, floats, shown
 
 Frame: TypeAlias = Any
@@ -148,9 +149,11 @@ def narwhals_for(table: object) -> Any:
     try:
         return importlib.import_module("narwhals.stable.v2")
     except ImportError:
-        raise errors.MissingDependencyError(
-            f"reading a {type(table).__module__}.{type(table).__name__} needs narwhals: pip install "
-            "narwhals, or pass a dictionary of columns or an array"
+        raise missing(
+            "narwhals",
+            "frames",
+            f"reading a {type(table).__module__}.{type(table).__name__}",
+            "pass a dictionary of columns or an array",
         ) from None
 
 

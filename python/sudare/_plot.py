@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sudare import errors
+from sudare._optional import missing
 from sudare._plain import Floats, plain_array, shown
 
 
@@ -25,9 +26,7 @@ def axes(count: int, given: Any) -> list[Any]:
     try:
         pyplot = importlib.import_module("matplotlib.pyplot")
     except ImportError:
-        raise errors.MissingDependencyError(
-            "plotting needs matplotlib: pip install matplotlib, or make a page with `sudare report`"
-        ) from None
+        raise missing("matplotlib", "plot", "plotting", "make a page with `sudare report`") from None
     _, new = pyplot.subplots(1, count, figsize=(5.0 * count, 4.0), layout="constrained")
     return list(np.ravel(new))
 

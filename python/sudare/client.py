@@ -15,7 +15,8 @@ The command and the classes of this package use the same files. The client does 
 service already has. Call again to continue an interrupted upload, job or download. The client checks every
 file before it opens a connection: it sends only evaluation keys, encrypted tables and models. A result
 comes with a receipt of the computation, its keys and its tables. The server signs the receipt, and the
-client writes it next to the result. The client needs `httpx` and `blake3`: `pip install sudare[client]`.
+client writes it next to the result. The client needs `httpx` and `blake3`, which
+the extra `client` of this package installs.
 """
 
 from __future__ import annotations
@@ -38,12 +39,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, TypeAlias
 
-import blake3
-import httpx
-
 from sudare import errors
 from sudare._native import Outgoing, read_receipt, read_server_key
+from sudare._optional import missing
 from sudare._plain import called, flag, items, optional, path_of, shown, string, whole
+
+try:
+    import blake3
+    import httpx
+except ImportError as error:
+    raise missing(error.name, "client", "a client of a service") from None
 
 __all__ = ["Client", "Job"]
 

@@ -105,20 +105,64 @@ fn the_targets_that_are_named_exist() {
     assert!(named > 0);
 }
 
-#[test]
-fn links_lead_somewhere() {
-    let mut documents = Vec::new();
-    let mut folders: Vec<PathBuf> =
-        ["docs", "benches", "crates", "cli"].iter().map(|folder| root().join(folder)).collect();
+/// Files below folders whose names have one of these endings, outside folders of builds.
+fn files_below(folders: &[&str], endings: &[&str]) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if entry.is_dir() {
                 folders.extend(Some(entry).filter(|entry| !entry.ends_with("target")));
-            } else if entry.extension().is_some_and(|ending| ending == "md") {
-                documents.push(entry);
+            } else if entry
+                .extension()
+                .is_some_and(|ending| endings.iter().any(|one| ending == *one))
+            {
+                files.push(entry);
             }
         }
     }
+    files
+}
+
+/// Nothing is published under the name yet, so a registry may have a package of a stranger.
+#[test]
+fn no_text_has_the_name_installed_from_a_registry() {
+    let endings = ["md", "rs", "py", "toml", "yml", "yaml", "html", "js", "sh", "ipynb"];
+    let mut files =
+        files_below(&["docs", "crates", "cli", "python", "deploy", "scripts"], &endings);
+    files.extend(
+        ["README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md"]
+            .map(|name| root().join(name)),
+    );
+    let mut lines = 0;
+    for file in files {
+        // This file names the commands that it looks for.
+        if file.ends_with("it/readme.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        for line in text.lines() {
+            for command in
+                ["pip install", "cargo install", "cargo add", "docker pull", "npm install"]
+            {
+                let Some((_, rest)) = line.split_once(command) else { continue };
+                lines += 1;
+                // `cargo install --path cli` and a wheel at `./` name files.
+                let words = rest.split(|c: char| c.is_whitespace() || "`'\"()".contains(c));
+                let named = words
+                    .take_while(|word| !word.ends_with(':'))
+                    .find(|word| word.starts_with("sudare"));
+                assert!(named.is_none(), "{}: {line}", file.display());
+            }
+            assert!(!line.starts_with("sudare = \""), "{}: {line}", file.display());
+        }
+    }
+    assert!(lines > 10, "{lines}");
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut documents = files_below(&["docs", "benches", "crates", "cli"], &["md"]);
     for name in ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"] {
         documents.push(root().join(name));
     }
