@@ -1,8 +1,8 @@
 """Makes a site of documents that also read well where they lie in the repository.
 
 Pages keep the paths that they have from the root, so that their links to each other, inside `docs`
-and out of it, hold in both places. A built site that would load anything from another host is an
-error.
+and out of it, hold in both places. The help of all commands becomes a page, so that the search finds
+commands and options. A built site that would load anything from another host is an error.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.nav import Navigation
 
 ROOT = Path(__file__).parents[1]
 
@@ -31,6 +32,15 @@ OUTSIDE = {
     "python/examples/README.md": "examples/python",
     "python/README.md": "python",
 }
+
+# The help of all commands, which a test compares with what the program prints, and its page.
+HELP = ROOT / "cli/tests/data/help.txt"
+COMMANDS = "commands.md"
+
+# The page that lists all pages, and the largest number of pages in the navigation.
+ALL_PAGES = "docs/pages.md"
+MOST_ENTRIES = 20
+LINK = re.compile(r"\]\(([^)#\s]+\.md)")
 
 # What a browser fetches without being asked: in tags, and in style sheets.
 LOADED = re.compile(
@@ -56,8 +66,40 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             path = (folder / file.src_uri).relative_to(ROOT).as_posix()
             files.append(page(path, file.dest_uri, file.inclusion))
     for path, place in OUTSIDE.items():
-        files.append(page(path, f"{place}/index.html", InclusionLevel.INCLUDED))
+        files.append(page(path, f"{place}/index.html", InclusionLevel.NOT_IN_NAV))
+    files.append(File.generated(config, COMMANDS, content=commands(HELP.read_text(encoding="utf-8"))))
     return files
+
+
+def commands(text: str) -> str:
+    """Returns a page with a heading for each command of the help."""
+    parts = re.split(r"^\$ (sudare.*)$", text, flags=re.MULTILINE)[1:]
+    page = [
+        "# Commands\n\nThis page is for users of the shell. You find the help of each command, as "
+        "`sudare COMMAND --help` prints it.\n"
+    ]
+    for name, shown in zip(parts[::2], parts[1::2], strict=True):
+        level = "###" if name.count(" ") > 1 else "##"
+        page.append(f"{level} {name}\n\n```text\n{shown.strip()}\n```\n")
+    return "\n".join(page)
+
+
+def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
+    """Refuses a long navigation, and pages that nobody would find."""
+    in_nav = {page.file.src_uri for page in nav.pages}
+    if len(in_nav) > MOST_ENTRIES:
+        raise PluginError(f"the navigation has {len(in_nav)} entries: list some in {ALL_PAGES} instead")
+    found = LINK.findall((ROOT / ALL_PAGES).read_text(encoding="utf-8"))
+    folder = (ROOT / ALL_PAGES).parent
+    listed = {(folder / link).resolve().relative_to(ROOT).as_posix() for link in found}
+    lost = {file.src_uri for file in files.documentation_pages()} - in_nav - listed
+    if lost:
+        raise PluginError(f"{ALL_PAGES} lacks {', '.join(sorted(lost))}")
+
+
+def on_post_page(output: str, **_: object) -> str:
+    """Names the dialog of the search, which the theme leaves without a name for screen readers."""
+    return output.replace('role="dialog">', 'role="dialog" aria-label="Search">')
 
 
 def on_post_build(config: MkDocsConfig) -> None:
