@@ -2,7 +2,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::{
-    page::{document, figure, short},
+    page::{document, figure, short, wide},
     svg::{Axis, Chart, Mark, Series, escape},
 };
 use crate::clear::model::{NamedGroups, NamedHistograms, NamedStatistics};
@@ -36,15 +36,18 @@ impl Figures {
             row(column, cells.map(|&x| known(x)))
         });
         let head = ["column", "mean", "standard deviation", "skewness", "excess kurtosis"];
-        let mut body = format!("<p>Based on {} encrypted rows. {FOR_THE_OWNER}</p>\n", s.rows);
-        body += &table(&head, rows, named.columns.len(), SHOWN_COLUMNS);
+        let lead = strongest(&named.columns, &s.correlation).unwrap_or_else(|| {
+            format!("Here are mean and standard deviation of {}.", counted(named.columns.len()))
+        });
+        let mut body = opening(&lead, s.rows);
+        body += &table("Columns", &head, rows, named.columns.len(), SHOWN_COLUMNS);
         let names = named.columns.iter().take(SHOWN_PAIRS);
         let head: Vec<&str> = core::iter::once("column").chain(names.map(String::as_str)).collect();
         let rows = named.columns.iter().zip(&s.correlation).map(|(column, correlations)| {
             row(column, correlations.iter().take(SHOWN_PAIRS).map(|&x| known(x)))
         });
         body += "<h2>Correlations</h2>\n";
-        body += &table(&head, rows, named.columns.len(), SHOWN_PAIRS);
+        body += &table("Correlations", &head, rows, named.columns.len(), SHOWN_PAIRS);
         Self { title: "Statistics of", body }
     }
 
@@ -66,8 +69,18 @@ impl Figures {
         let head = [&named.key[..], "column", "rows", "sum", "mean", "standard deviation"];
         let all: usize = s.count.iter().sum();
         let lines = named.labels.len().saturating_mul(named.columns.len());
-        let body = format!("<p>Based on {all} encrypted rows. {FOR_THE_OWNER}</p>\n");
-        Self { title: "Groups of rows in", body: body + &table(&head, rows, lines, SHOWN_ROWS) }
+        let groups = named.labels.len();
+        let lead = format!(
+            "The rows form {groups} {} by <bdi>{}</bdi>, {}.",
+            if groups == 1 { "group" } else { "groups" },
+            escape(&named.key),
+            match (s.count.iter().min(), s.count.iter().max()) {
+                (Some(least), Some(most)) if least < most => format!("of {least} to {most} rows"),
+                _ => "of equal size".into(),
+            }
+        );
+        let body = opening(&lead, all) + &table("Groups", &head, rows, lines, SHOWN_ROWS);
+        Self { title: "Groups of rows in", body }
     }
 
     /// Shows the distribution of each column.
@@ -86,9 +99,11 @@ impl Figures {
                 chart(at, column, histogram, &format!("Quantiles: {}.", quantiles.join(", ")))
             });
         let charts: String = charts.collect();
+        let lead = format!("Here are the distributions of {}.", counted(named.columns.len()));
         let body = format!(
-            "<p>Based on {} encrypted rows. Each quantile lies between the numbers in parentheses. {FOR_THE_OWNER}{}</p>\n<div class=\"charts\">\n{charts}</div>\n",
-            named.rows,
+            "{}<p>Each quantile lies between the numbers in parentheses.{}</p>\n<div class=\"charts\">\n\
+             {charts}</div>\n",
+            opening(&lead, named.rows),
             rest(named.columns.len(), SHOWN_COLUMNS)
         );
         Self { title: "Histograms of", body }
@@ -106,6 +121,32 @@ impl Figures {
     pub fn body(&self) -> &str {
         &self.body
     }
+}
+
+/// Formats the first sentence about a result, and what it is based on.
+fn opening(lead: &str, rows: usize) -> String {
+    format!(
+        "<p class=\"lead\">{lead}</p>\n<p>Based on {rows} encrypted rows. {FOR_THE_OWNER}</p>\n"
+    )
+}
+
+fn counted(count: usize) -> String {
+    if count == 1 { "one column".into() } else { format!("{count} columns") }
+}
+
+/// Returns a sentence about the strongest correlation, if there is one.
+fn strongest(names: &[String], correlation: &[Vec<f64>]) -> Option<String> {
+    let pairs = correlation.iter().zip(names).enumerate().flat_map(|(at, (row, name))| {
+        row.iter().zip(names).take(at).map(move |(r, other)| (other, name, *r))
+    });
+    let known = pairs.filter(|(_, _, r)| !r.is_nan());
+    let (one, other, r) = known.max_by(|a, b| a.2.abs().total_cmp(&b.2.abs()))?;
+    Some(format!(
+        "Among {}, <bdi>{}</bdi> and <bdi>{}</bdi> have the strongest correlation, {r:.2}.",
+        counted(names.len()),
+        escape(one),
+        escape(other)
+    ))
 }
 
 /// Draws the chart of one column.
@@ -151,13 +192,21 @@ fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
 }
 
 /// Formats the first `most` rows of a table with `all` rows.
-fn table(head: &[&str], rows: impl Iterator<Item = String>, all: usize, most: usize) -> String {
+fn table(
+    name: &str,
+    head: &[&str],
+    rows: impl Iterator<Item = String>,
+    all: usize,
+    most: usize,
+) -> String {
     let head: String =
         head.iter().map(|name| format!("<th scope=\"col\">{}</th>", escape(name))).collect();
     let rows: String = rows.take(most).collect();
     let more = rest(all, most);
     let more = if more.is_empty() { more } else { format!("<p>{}</p>\n", more.trim_start()) };
-    format!("<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n{more}")
+    let table =
+        format!("<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n");
+    wide(name, &table) + &more
 }
 
 /// Returns a sentence about the columns or rows that are not shown.
@@ -220,6 +269,16 @@ mod tests {
         assert_eq!(page.matches(line).count(), SHOWN_COLUMNS);
         assert_eq!(page.matches("<td>0.1250</td>").count(), SHOWN_PAIRS * SHOWN_PAIRS);
         assert!(page.contains("17 encrypted rows") && page.contains("The files contain 2 more"));
+        let lead = "<p class=\"lead\">Among 42 columns, ";
+        assert!(page.contains(lead) && page.contains("strongest correlation, 0.12."), "{page}");
+        // The strongest correlation may be negative. Undefined ones do not count.
+        let correlation = [vec![1.0], vec![f64::NAN, 1.0], vec![0.5, -0.75, 1.0]];
+        let sentence = strongest(&columns(3), &correlation).unwrap();
+        assert!(sentence.contains("<bdi>x1</bdi> and <bdi>x2</bdi>"), "{sentence}");
+        assert!(
+            sentence.contains("correlation, -0.75")
+                && strongest(&columns(1), &[vec![1.0]]).is_none()
+        );
     }
 
     #[test]
@@ -240,6 +299,10 @@ mod tests {
         let second = "<td><bdi>2.5</bdi></td><td><bdi>x1</bdi></td><td>1</td><td>1.0000</td><td>1.0000\
                       </td><td></td></tr>";
         assert!(page.contains(second) && page.contains("Based on 4 encrypted rows"), "{page}");
+        assert!(
+            page.contains("The rows form 2 groups by <bdi>ward</bdi>, of 1 to 3 rows."),
+            "{page}"
+        );
     }
 
     #[test]
@@ -256,7 +319,7 @@ mod tests {
         let named = NamedHistograms::new(columns(2), 4, histograms, quartiles).unwrap();
         let page = Figures::of_histograms(&named).page("t");
         check(&page);
-        assert_eq!(page.matches("<svg ").count(), 2);
+        assert_eq!(page.matches("role=\"img\"").count(), 2);
         assert!(page.contains("Quantiles: 0.25 at ") && !page.contains("NaN"), "{page}");
     }
 }

@@ -11,6 +11,22 @@ const SHOWN_WEIGHTS: usize = 40;
 /// Maximum number of classes on the page.
 const SHOWN_CLASSES: usize = 20;
 
+/// Meaning of the figures of quality.
+const MEANINGS: &str = "<details>\n<summary>How to read the figures</summary>\n<ul>\n\
+    <li>AUC: how often a row of one class gets a higher score than a row of the other; 0.5 is chance, \
+    1 is perfect.</li>\n\
+    <li>KS: largest distance between the score distributions of both classes; 0 is chance, 1 is \
+    perfect.</li>\n\
+    <li>Log loss and Brier score: errors of the probabilities; smaller is better. With two \
+    classes, a coin has 0.693 and 0.25.</li>\n\
+    <li>Calibration error: mean distance of predicted probabilities from observed shares; smaller is \
+    better.</li>\n</ul>\n</details>\n";
+
+/// The mark of the project: a disc behind a blind.
+const BRAND: &str = "<p class=\"brand\"><svg viewBox=\"0 0 32 32\" aria-hidden=\"true\">\
+    <path d=\"M10.2 4h11.6l3.4 3H6.8zM5.2 9.6h21.6l1.5 3H3.7zM3 15.2h26v3H3zM3.7 20.8h24.6l-1.5 3H5.2z\
+    M6.8 26.4h18.4l-3.4 3H10.2z\"/></svg>sudare</p>\n";
+
 /// Style sheet for [`Report::page`], and for pages that embed [`Report::body`].
 pub const STYLE: &str = include_str!("report.css");
 
@@ -43,6 +59,13 @@ impl Report {
         let quality_charts: String = charts_of.into_iter().flatten().collect();
         let confusion = self.confusion_table();
         let weights = self.weights_table();
+        let lead = format!(
+            "The model names the right class of <bdi>{}</bdi> for {} of the rows; naming the larger \
+             class for every row would be right for {}.",
+            escape(&self.target),
+            percent(quality.accuracy),
+            percent(quality.largest_class)
+        );
         let readers = match self.shared_bits {
             Some(bits) => format!(
                 "The weights were released to {bits} bits, with noise that hides the secret key. \
@@ -55,8 +78,9 @@ impl Report {
             }
         };
         format!(
-            "<p>Trained on {trained_rows} encrypted rows, {iterations} iterations. Measured on the {} \
-             rows of <bdi>{}</bdi>. {readers}</p>\n<dl>\n{figures}</dl>\n{training}<h2>Quality</h2>\n\
+            "<p class=\"lead\">{lead}</p>\n<p>Trained on {trained_rows} encrypted rows, {iterations} \
+             iterations. Measured on the {} rows of <bdi>{}</bdi>. {readers}</p>\n<dl>\n{figures}</dl>\n{MEANINGS}{training}\
+             <h2>Quality</h2>\n\
              <div class=\"charts\">\n{quality_charts}</div>\n{confusion}<h2>Coefficients</h2>\n{weights}",
             quality.rows,
             escape(data)
@@ -196,8 +220,10 @@ impl Report {
     /// Formats the confusion matrix: rows by class and predicted class.
     fn confusion_table(&self) -> String {
         let names = self.classes.iter().take(SHOWN_CLASSES);
-        let head: String =
-            names.clone().map(|class| format!("<th>{}</th>", escape(class))).collect();
+        let head: String = names
+            .clone()
+            .map(|class| format!("<th scope=\"col\">{}</th>", escape(class)))
+            .collect();
         let row = |(class, counts): (&String, &Vec<usize>)| {
             let counts = counts.iter().take(SHOWN_CLASSES);
             let counts: String = counts.map(|count| format!("<td>{count}</td>")).collect();
@@ -207,10 +233,14 @@ impl Report {
         let more = self.classes.len().saturating_sub(SHOWN_CLASSES);
         let rest =
             if more > 0 { format!(" {more} more classes are not shown.") } else { String::new() };
-        format!(
-            "<p>Confusion matrix: rows of each class, by predicted class.{rest}</p>\n<table>\n<thead>\
-             <tr><th>class</th>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
-        )
+        let table = wide(
+            "Confusion matrix",
+            &format!(
+                "<table>\n<thead><tr><th scope=\"col\">class</th>{head}</tr></thead>\n<tbody>\n{rows}\
+                 </tbody>\n</table>\n"
+            ),
+        );
+        format!("<p>Confusion matrix: rows of each class, by predicted class.{rest}</p>\n{table}")
     }
 
     fn weights_table(&self) -> String {
@@ -237,13 +267,18 @@ impl Report {
             more => format!(" {more} smaller coefficients are not shown."),
         };
         let intercepts: Vec<String> = self.intercepts.iter().map(|&x| short(x)).collect();
+        let table = wide(
+            "Coefficients",
+            &format!(
+                "<table>\n<thead><tr><th scope=\"col\">column</th><th scope=\"col\">standardised</th>\
+                 <th scope=\"col\">per unit</th><td></td></tr></thead>\n<tbody>\n{rows}</tbody>\n\
+                 </table>\n"
+            ),
+        );
         format!(
             "<p>A standardised coefficient is the weight of a column that is centred at its mean and \
              divided by its largest distance from the mean, so you can compare sizes. Intercept, \
-             where all columns have their means: {}.{rest}</p>\n\
-             <table>\n<thead><tr>\
-             <th>column</th><th>standardised</th><th>per unit</th><td></td></tr></thead>\n\
-             <tbody>\n{rows}</tbody>\n</table>\n",
+             where all columns have their means: {}.{rest}</p>\n{table}",
             intercepts.join(", ")
         )
     }
@@ -261,14 +296,34 @@ pub(super) fn document(title: &str, name: &str, body: &str) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
          <meta name=\"color-scheme\" content=\"light dark\"/>\n\
          <title>{title} {name}</title>\n<style>\n{STYLE}</style>\n\
-         </head>\n<body>\n<main>\n<h1>{title} <bdi>{name}</bdi></h1>\n\
+         </head>\n<body>\n<main>\n{BRAND}<h1>{title} <bdi>{name}</bdi></h1>\n\
          {body}</main>\n</body>\n</html>\n"
     )
 }
 
-/// Formats figures below their names.
+/// Formats figures below their names. A remark in parentheses goes on a line of its own.
 fn tiles(figures: impl Iterator<Item = (&'static str, String)>) -> String {
-    figures.map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>\n")).collect()
+    let tile = |(name, value): (&str, String)| {
+        let parts = value.split_once(" (").map(|(value, rest)| (value, rest.trim_end_matches(')')));
+        let (value, remark) = parts.map_or((&value[..], String::new()), |(value, remark)| {
+            (value, format!("<dd class=\"remark\">{remark}</dd>"))
+        });
+        format!("<div><dt>{name}</dt><dd>{value}</dd>{remark}</div>\n")
+    };
+    figures.map(tile).collect()
+}
+
+/// Wraps a table that may be wider than the page, so that it scrolls by the keyboard, too.
+pub(super) fn wide(name: &str, table: &str) -> String {
+    format!(
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{name}\">\n{table}</div>\n"
+    )
+}
+
+/// Formats a share in percent.
+fn percent(share: f64) -> String {
+    // The space does not break.
+    format!("{:.1}\u{a0}%", 100.0 * share)
 }
 
 /// Formats a number with four decimals, or in scientific notation.
