@@ -86,7 +86,8 @@ web:
 TEST_WEB := target/test-web
 CHROMIUM := /usr/bin/chromium
 
-## make test-web     an owner's journeys through the page; takes Node.js 20.11, npm and Chromium
+## make test-web     an owner's journeys through the page, with pictures in target/test-web/pictures;
+##                   takes Node.js 20.11, npm and Chromium
 test-web: web $(TEST_WEB)/node_modules
 	cargo build --locked --profile $(PROFILE) --package sudare-cli --features full
 	SUDARE=$(abspath target/$(patsubst dev,debug,$(PROFILE))/sudare) PAGE=$(PAGE) MODULES=$(TEST_WEB) \

@@ -39,7 +39,7 @@ COMMANDS = "commands.md"
 
 # The page that lists all pages, and the largest number of pages in the navigation.
 ALL_PAGES = "docs/pages.md"
-MOST_ENTRIES = 20
+MAX_ENTRIES = 20
 LINK = re.compile(r"\]\(([^)#\s]+\.md)")
 
 # What a browser fetches without being asked: in tags, and in style sheets.
@@ -87,7 +87,7 @@ def commands(text: str) -> str:
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
     """Refuses a long navigation, and pages that nobody would find."""
     in_nav = {page.file.src_uri for page in nav.pages}
-    if len(in_nav) > MOST_ENTRIES:
+    if len(in_nav) > MAX_ENTRIES:
         raise PluginError(f"the navigation has {len(in_nav)} entries: list some in {ALL_PAGES} instead")
     found = LINK.findall((ROOT / ALL_PAGES).read_text(encoding="utf-8"))
     folder = (ROOT / ALL_PAGES).parent

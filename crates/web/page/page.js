@@ -1,8 +1,12 @@
 // The owner's steps, from a table to a result. The Worker holds the keys. This thread shows the page,
 // and sends files.
 
+import { chosenColumns, countColumns, showColumns } from "./columns.js";
+import { showSizes, showWaits } from "./costs.js";
 import { startOwner } from "./owner.js";
+import { SAMPLE_TARGET, sample } from "./sample.js";
 import { Service } from "./service.js";
+import { at, byId, bytes, duration, element, hide, say, show } from "./show.js";
 import { folder, forget, readRecord, stored } from "./store.js";
 
 /** Maximum bytes of keys and table in the page. For larger ones it shows commands. */
@@ -13,50 +17,17 @@ const FIRST_KIND = "train";
 const MOMENT = 2000;
 
 const server = document.querySelector("meta[name=server]").content;
-const byId = (id) => document.getElementById(id);
 
 /** Progress of the job. It is stored, so that the job continues after the page was closed. */
 let record;
-let owner, csvName, summary, planned;
+let owner, csvName, csvRows, summary, planned;
 
-// ---- Showing
-
-function say(text) {
-  byId("status").textContent = text;
-}
-
-/** Shows a step and moves the focus there. */
-function show(id) {
-  byId(id).hidden = false;
-  byId(`${id}-head`).focus();
-}
-
-function hide(...ids) {
-  for (const id of ids) byId(id).hidden = true;
-}
-
-/** Creates an element with plain text, never markup. */
-function element(name, text = "", attributes = {}) {
-  const made = document.createElement(name);
-  made.textContent = text;
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
-
-function bytes(count) {
-  const units = ["bytes", "KiB", "MiB", "GiB"];
-  let unit = 0;
-  for (; count >= 1024 && unit + 1 < units.length; unit += 1) count /= 1024;
-  return unit === 0 ? `${count} bytes` : `${count.toFixed(1)} ${units[unit]}`;
-}
-
-const duration = (seconds) =>
-  seconds < 90 ? `${seconds.toFixed(1)} s` : `${(seconds / 60).toFixed(0)} minutes`;
+// ---- Steps
 
 /** Runs a step with the buttons disabled, and shows its error. */
 async function step(work) {
   byId("problem").replaceChildren();
-  const buttons = [...document.querySelectorAll("button:not(:disabled):not(#cancel)")];
+  const buttons = [...document.querySelectorAll("button:not(:disabled):not(#cancel, #theme)")];
   for (const button of buttons) button.disabled = true;
   try {
     await work();
@@ -90,37 +61,69 @@ function download(link, content, type = "application/octet-stream") {
   link.href = URL.createObjectURL(new Blob([content], { type }));
 }
 
-// ---- 1. The table
+// ---- The table
+
+const LATER = ["plan", "large", "keys", "send"];
 
 on("file", "change", async () => {
-  hide("plan", "large", "keys", "send");
   const [file] = byId("file").files;
-  if (file === undefined) return;
+  if (file !== undefined) await open(file);
+});
+
+on("sample", "click", async () => {
+  byId("file").value = "";
+  byId("job").value = "train";
+  await open(sample());
+  byId("target").value = SAMPLE_TARGET;
+});
+
+// A file that is dropped anywhere on the page is opened, or the browser would leave the page.
+document.addEventListener("dragover", (event) => {
+  event.preventDefault();
+  byId("choose").classList.toggle("over", true);
+});
+for (const end of ["dragleave", "drop"]) {
+  document.addEventListener(end, () => byId("choose").classList.toggle("over", false));
+}
+document.addEventListener("drop", (event) => {
+  event.preventDefault();
+  const files = event.dataTransfer?.files ?? [];
+  if (files.length === 0 || byId("choose").hidden) return;
+  byId("file").files = files;
+  byId("file").dispatchEvent(new Event("change"));
+});
+
+/** Reads a table, and shows its columns. */
+async function open(file) {
+  hide("what", "columns-view", ...LATER);
+  at("table");
   say("Reading the table…");
   const { rows, columns } = await owner.read({ file });
-  csvName = file.name;
-  byId("columns-text").textContent = `${file.name}: ${rows} rows`;
-  byId("columns").replaceChildren(...columns.map((column) => {
-    const row = element("tr");
-    const values = `${column.values}${column.more ? " or more" : ""}`;
-    row.append(
-      element("td", column.name),
-      element("td", column.text ? "categories" : "numbers"),
-      element("td", values),
-      element("td", String(column.missing)));
-    return row;
-  }));
-  const option = ({ name }) => element("option", name, { value: name });
-  const choices = (id, columns) =>
-    byId(id).replaceChildren(element("option", "Choose a column", { value: "" }), ...columns.map(option));
-  choices("target", columns);
-  choices("by", columns.filter(({ text }) => !text));
+  [csvName, csvRows] = [file.name, rows];
+  showColumns(columns, fitColumns);
   byId("missing").value = columns.some((column) => column.missing > 0) ? "mean" : "refuse";
+  fitColumns();
   // Browsers may restore the selection after a reload.
   fitForm();
-  byId("choice").hidden = false;
+  byId("columns-view").hidden = byId("what").hidden = false;
+  hide("hero");
+  at("job");
   say("Choose what to compute.");
-});
+}
+
+/** Offers the columns in use as target and as groups. */
+function fitColumns() {
+  hide(...LATER);
+  const used = chosenColumns();
+  byId("columns-text").textContent =
+    `${csvName}: ${csvRows} rows, ${countColumns()} columns, ${used.length} in use.`;
+  for (const [id, offered] of [["target", used], ["by", used.filter(({ kind }) => kind !== "categories")]]) {
+    const before = byId(id).value;
+    byId(id).replaceChildren(element("option", "Choose a column", { value: "" }),
+      ...offered.map(({ name }) => element("option", name, { value: name })));
+    byId(id).value = offered.some(({ name }) => name === before) ? before : "";
+  }
+}
 
 /** Shows only the fields of the selected job. */
 function fitForm() {
@@ -131,6 +134,8 @@ function fitForm() {
 }
 
 byId("job").addEventListener("change", fitForm);
+// A plan is that of the fields as they were.
+byId("choice").addEventListener("change", () => hide(...LATER));
 
 /** Reads the fields of each kind of job. */
 const taking = {
@@ -145,11 +150,12 @@ const taking = {
 
 function choice() {
   const kind = byId("job").value;
-  return { missing: byId("missing").value, job: { kind, ...taking[kind]() } };
+  const job = { kind, ...taking[kind]() };
+  return { missing: byId("missing").value, columns: chosenColumns(), job };
 }
 
 on("choice", "submit", async () => {
-  hide("plan", "large", "keys", "send");
+  hide(...LATER);
   say("Planning…");
   const chosen = choice();
   summary = await owner.plan(chosen);
@@ -158,14 +164,15 @@ on("choice", "submit", async () => {
   const needed = summary.key_bytes + summary.table_bytes;
   const { quota = Infinity, usage = 0 } = await navigator.storage.estimate();
   if (needed > Math.min(MOST_BYTES, quota - usage)) {
-    showCommands(needed, quota - usage);
+    await showCommands(chosen, needed, quota - usage);
   } else {
-    byId("keys").hidden = byId("keys-form").hidden = false;
+    byId("keys").hidden = false;
+    at("keys");
   }
   say("Planned.");
 });
 
-// ---- 2. What the server learns
+// ---- The plan
 
 function showPlan() {
   const { job, rows, dropped, features, groups, training } = summary;
@@ -181,30 +188,33 @@ function showPlan() {
   }
   learns.push("your token, your address, and the times and sizes of your uploads");
   byId("learns").replaceChildren(...learns.map((text) => element("li", text)));
-  const { log_n, security_bits, keys, key_bytes, table_bytes, seconds } = summary;
-  const sizes = {
-    security: `${security_bits.toFixed(0)} bits`,
-    "ring dimension": `2^${log_n}`,
-    [`${keys} keys`]: bytes(key_bytes),
-    table: `at most ${bytes(table_bytes)}`,
-    time: `about ${duration(seconds)} on one core`,
-  };
-  byId("sizes").replaceChildren(...Object.entries(sizes).map(([name, value]) => {
-    const tile = element("div");
-    tile.append(element("dt", name), element("dd", value));
-    return tile;
-  }));
+  showSizes(summary);
+  showWaits(summary);
   show("plan");
 }
+
+byId("speed").addEventListener("change", () => showWaits(summary));
 
 /** Quotes a word for a shell. */
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-function showCommands(needed, room) {
-  const { missing, job: { kind, target, iterations, by } } = choice();
+/** Quotes a name in a list between commas. */
+const listed = (name) => (/[",]/.test(name) ? `"${name.replaceAll('"', '""')}"` : name);
+
+async function showCommands(chosen, needed, room) {
+  const { missing, job: { kind, target, iterations, by } } = chosen;
   const trains = kind === "train";
-  const table = `${trains ? `--target ${quoted(target)} ` : ""}--categorical all --missing ${missing}`;
-  const file = quoted(csvName);
+  const rewritten = await owner.rewritten(chosen);
+  const name = rewritten === undefined ? csvName : csvName.replace(/(\.[^.]*)?$/, "-chosen.csv");
+  byId("large-table").hidden = rewritten === undefined;
+  if (rewritten !== undefined) {
+    byId("large-save").download = name;
+    download(byId("large-save"), rewritten.text, "text/csv");
+  }
+  const names = rewritten?.categorical.map(listed).join(",");
+  const categorical = names === "" ? "" : `--categorical ${names === undefined ? "all" : quoted(names)} `;
+  const table = `${trains ? `--target ${quoted(target)} ` : ""}${categorical}--missing ${missing}`;
+  const file = quoted(name);
   const count = iterations ? ` --iterations ${iterations}` : "";
   const keys = trains ? `train:${file} ${table}${count}` : summary.named;
   const groups = by === undefined ? "" : ` --by ${quoted(by)}`;
@@ -223,7 +233,7 @@ function showCommands(needed, room) {
   byId("large").hidden = false;
 }
 
-// ---- 3. Keys
+// ---- Keys
 
 on("keys-form", "submit", async () => {
   if (byId("passphrase").value !== byId("again").value) {
@@ -246,12 +256,12 @@ on("keys-form", "submit", async () => {
   const heap = await owner.heap();
   say(`Keys made in ${duration(keys.seconds)}, sealed in ${duration(sealing.seconds)}, table ` +
     `encrypted in ${duration(table.seconds)}, with ${bytes(heap)} of memory.`);
-  byId("keys-form").hidden = true;
-  hide("making");
+  hide("keys", "making");
+  at("send");
   show("send");
 });
 
-// ---- 4. Save the key, and send
+// ---- Saving the key, and sending
 
 for (const id of ["save", "resume-key"]) {
   byId(id).addEventListener("click", () => step(async () => {
@@ -267,11 +277,12 @@ function allowSending() {
 
 on("send-form", "submit", () => run(taken("token").trim()));
 
-// ---- 5. The job
+// ---- The job
 
 /** Runs the rest of the job. After an error it can be tried again. */
 async function run(token) {
-  hide("choose", "plan", "keys", "send", "resume");
+  hide("hero", "choose", "what", "plan", "keys", "send", "resume");
+  at("send");
   show("work");
   try {
     await finish(new Service(record.server, token, (collection, file) => owner.check({ collection, file })));
@@ -290,6 +301,7 @@ async function finish(service) {
   const { id, predicted } = await service.submit(request);
   record = { ...record, id };
   await owner.keep({ record });
+  at("compute");
   const cancel = byId("cancel");
   cancel.onclick = () => step(() => service.cancel(id));
   cancel.hidden = false;
@@ -309,6 +321,7 @@ async function finish(service) {
   if (await owner.holds()) await decrypt();
   else {
     say("The encrypted result has arrived.");
+    at("result");
     show("unseal");
   }
 }
@@ -342,7 +355,7 @@ async function kept(name, { bytes: size }) {
   throw new Error(`the browser has deleted ${name} of this job: delete the job, and start over`);
 }
 
-// ---- 6. The result
+// ---- The result
 
 on("unseal-form", "submit", async () => {
   say("Unlocking the key…");
@@ -360,6 +373,8 @@ async function decrypt() {
   byId("downloads").replaceChildren();
   addDownload(`${all}.json`, json, "application/json");
   addDownload(`${cells}.csv`, csv, "text/csv");
+  hide("work");
+  at("result");
   show("result");
   if (figures === undefined) return showReport(JSON.parse(json));
   showPage(figures);
@@ -386,26 +401,42 @@ async function showReport(model) {
   const report = await owner.report();
   byId("retable").hidden = report !== undefined;
   if (report === undefined) {
-    byId("report").replaceChildren(weights(model));
+    byId("report").replaceChildren(sentence(model), weights(model));
     return say("The model is decrypted.");
   }
   showPage(report);
   say("The model is decrypted and measured.");
 }
 
-function weights({ columns, weights: found, classes }) {
-  const models = Array.isArray(found[0]) ? found : [found];
+/** Returns the weights of each class, or of the second of two classes. */
+const models = ({ weights }) => (Array.isArray(weights[0]) ? weights : [weights]);
+
+/** Returns the first sentence about a model without a table. */
+function sentence(model) {
+  const several = models(model).length > 1;
+  const all = models(model).flatMap(([, ...weights], of) => weights.map((weight, at) =>
+    ({ weight, column: model.columns[at], name: model.classes[several ? of : 1] })));
+  const { weight, column, name } = all.reduce((most, one) =>
+    (Math.abs(one.weight) > Math.abs(most.weight) ? one : most));
+  const likely = weight < 0 ? "less" : "more";
+  return element("p", `The column with the largest coefficient is ${column}: larger values make the class ` +
+    `${name} of ${model.target} ${likely} likely.`, { class: "lead" });
+}
+
+function weights(model) {
   const table = element("table");
   table.append(element("caption", "Standardised coefficients"));
   const head = table.createTHead().insertRow();
-  const names = models.length > 1 ? classes : ["coefficient"];
+  const names = models(model).length > 1 ? model.classes : ["coefficient"];
   for (const name of ["column", ...names]) head.append(element("th", name, { scope: "col" }));
   const body = table.createTBody();
-  for (const [at, column] of ["(intercept)", ...columns].entries()) {
+  for (const [at, column] of ["(intercept)", ...model.columns].entries()) {
     const row = body.insertRow();
-    row.append(element("td", column), ...models.map((model) => element("td", model[at].toFixed(4))));
+    row.append(element("td", column), ...models(model).map((of) => element("td", of[at].toFixed(4))));
   }
-  return table;
+  const wide = element("div", "", { class: "wide", tabindex: "0", role: "region", "aria-label": "Coefficients" });
+  wide.append(table);
+  return wide;
 }
 
 on("table", "change", async () => {
@@ -431,6 +462,8 @@ async function resume() {
   const done = record.result ? "is done" : record.id ? "was submitted" : "is encrypted, but not yet sent";
   byId("resume-text").textContent =
     `${record.job}, made on ${new Date(record.made).toLocaleString()} for ${record.server}: it ${done}.`;
+  hide("hero");
+  at(record.id ? "compute" : "send");
   show("resume");
   const sealed = await stored("secret.key");
   if (sealed === undefined) throw new Error("the browser has deleted the key of this job: start over");
@@ -464,6 +497,7 @@ step(async () => {
   owner = await startOwner();
   record = await readRecord();
   if (record !== undefined) return resume();
+  at("table");
   say("Choose a table.");
   byId("choose").hidden = false;
 });

@@ -65,6 +65,14 @@ const calls = {
     return JSON.parse(owner.summary());
   },
 
+  rewritten(choice) {
+    const table = csv.rewritten(JSON.stringify(choice));
+    if (table === undefined) return undefined;
+    const found = { text: table.text(), categorical: table.categorical() };
+    table.free();
+    return found;
+  },
+
   /** Draws the secret key and seals it first, since sealing takes the most memory. */
   async draw({ passphrase }) {
     holder?.free();

@@ -3,7 +3,7 @@
 //! They return JSON, files and bytes of files. Keys stay in the module until an object is freed,
 //! and are then wiped.
 
-use crate::{owner, shown, table};
+use crate::{columns, owner, shown, table};
 use js_sys::{Function, Uint8Array};
 use std::{
     cell::RefCell,
@@ -141,6 +141,35 @@ impl Csv {
     pub fn plan(&self, choice: &str) -> Result<Owner, JsValue> {
         let choice = serde_json::from_str(choice).map_err(JsError::from)?;
         Ok(Owner(self.0.plan(&choice).map_err(refused)?))
+    }
+
+    /// Returns the table that a choice in JSON rewrites the file to, for the command. Returns
+    /// `undefined` if the job uses the file as it is.
+    ///
+    /// # Errors
+    /// The reason why the choice does not suit the table.
+    pub fn rewritten(&self, choice: &str) -> Result<Option<Rewritten>, JsValue> {
+        let choice = serde_json::from_str(choice).map_err(JsError::from)?;
+        Ok(self.0.rewritten(&choice).map_err(refused)?.map(Rewritten))
+    }
+}
+
+/// A table that was rewritten to chosen columns.
+#[wasm_bindgen]
+pub struct Rewritten(columns::Rewritten);
+
+#[wasm_bindgen]
+impl Rewritten {
+    /// Returns the text of the table.
+    #[must_use]
+    pub fn text(&self) -> Vec<u8> {
+        self.0.text.to_vec()
+    }
+
+    /// Returns the names of the columns of categories.
+    #[must_use]
+    pub fn categorical(&self) -> Vec<String> {
+        self.0.categorical.clone()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     owner::Owner,
-    table::{Choice, Csv, Wanted, reading},
+    table::{Choice, Csv, Wanted},
 };
 use sudare_apps::{
     logreg::{self, Preparation, Prepared, TrainSpec},
@@ -20,11 +20,13 @@ impl Csv {
     ///
     /// # Errors
     /// [`Error::TableFile`], [`Error::Table`], [`Error::Stats`] and [`Error::Apps`] for a table with which
-    /// it cannot be done.
+    /// it cannot be done; [`Error::Usage`] for columns that the table does not have as chosen.
     pub fn plan(&self, choice: &Choice) -> Result<Owner> {
         let in_table = Error::in_table(self.parts().1);
         let target = choice.job.target();
-        let (mut table, encoding) = reading(choice.missing).table_of_text(self.parts(), target)?;
+        let chosen = self.chosen(choice)?;
+        let reading = chosen.reading(choice.missing);
+        let (mut table, encoding) = reading.table_of_text(chosen.parts(), target)?;
         let mut key = None;
         if let Wanted::Groups { by } = &choice.job {
             // The column of groups is no feature, so no statistics of it are computed.

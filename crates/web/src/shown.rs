@@ -1,6 +1,6 @@
 //! Results in the forms that the page shows and downloads.
 
-use crate::table::{Csv, reading};
+use crate::table::Csv;
 use serde::Serialize;
 use sudare_roles::{
     clear::{
@@ -94,7 +94,8 @@ impl Shown {
         };
         let Model { columns, target, classes, encoding, .. } = &**model;
         // If the training table had gaps, the model's encoding handles them.
-        let reading = reading(Missing::Refuse);
+        let csv = csv.fitting(model)?;
+        let reading = csv.reading(Missing::Refuse);
         let labels = (&target[..], &classes[..]);
         let table = reading.rows_of_text(csv.parts(), columns, labels, encoding.as_ref())?;
         Report::new(model, &table, None)

@@ -1,41 +1,18 @@
 //! The chosen table, and the plan of a job.
 
-use serde::{Deserialize, Serialize};
-use std::{collections::HashSet, path::Path};
+use crate::columns::{Chosen, Rewritten};
+use serde::Deserialize;
+use std::{path::Path, sync::Arc};
 use sudare_roles::{clear::reading::Reading, error::Result};
-use sudare_table::{Categorical, EncodingOptions, Frame, Missing, TextColumn};
-
-/// Maximum number of different values to count in a column.
-const MAX_COUNTED: usize = 1000;
+use sudare_table::{Categorical, EncodingOptions, Frame, Missing};
 
 /// The text of a CSV file.
+#[derive(Clone)]
 pub struct Csv {
     name: String,
-    text: Vec<u8>,
-}
-
-/// The columns of a CSV file.
-#[derive(Debug, Serialize)]
-pub struct Contents {
-    /// Number of rows.
-    pub rows: usize,
-    /// Columns in the order of the file.
-    pub columns: Vec<Column>,
-}
-
-/// A column of the file.
-#[derive(Debug, Serialize)]
-pub struct Column {
-    /// The name of the column.
-    pub name: String,
-    /// True if the column is text.
-    pub text: bool,
-    /// Number of rows without a value.
-    pub missing: usize,
-    /// Number of different values, up to a maximum.
-    pub values: usize,
-    /// True if there are more different values.
-    pub more: bool,
+    text: Arc<[u8]>,
+    /// The columns of categories, if the text was rewritten.
+    categorical: Option<Vec<String>>,
 }
 
 /// The owner's choice of a job on a table.
@@ -46,6 +23,10 @@ pub struct Choice {
     pub job: Wanted,
     /// The treatment of missing values.
     pub missing: Missing,
+    /// The columns that the job uses, including the target. Default: all columns, with the types
+    /// that their values suggest.
+    #[serde(default)]
+    pub columns: Option<Vec<Chosen>>,
 }
 
 /// The job on a table. Kinds have the service's names.
@@ -77,7 +58,7 @@ impl Csv {
     /// Creates a table from the text of a file. Messages call the file `name`.
     #[must_use]
     pub fn new(name: String, text: Vec<u8>) -> Self {
-        Self { name, text }
+        Self { name, text: text.into(), categorical: None }
     }
 
     /// Returns the name of the file in messages.
@@ -90,18 +71,40 @@ impl Csv {
         (&self.text, Path::new(&self.name))
     }
 
-    /// Returns the columns of the file.
+    /// Returns the rewritten table of a choice, for the command. Returns `None` if the job uses the
+    /// file as it is.
     ///
     /// # Errors
-    /// [`Error::TableFile`](sudare_roles::error::Error::TableFile), which locates the first fault.
-    pub fn contents(&self) -> Result<Contents> {
+    /// The errors of [`Csv::chosen`].
+    pub fn rewritten(&self, choice: &Choice) -> Result<Option<Rewritten>> {
+        let Self { text, categorical, .. } = self.chosen(choice)?;
+        Ok(categorical.map(|categorical| Rewritten { text, categorical }))
+    }
+
+    pub(crate) fn rewritten_as(&self, text: String, categorical: Vec<String>) -> Self {
+        let name = self.name.clone();
+        Self { name, text: text.into_bytes().into(), categorical: Some(categorical) }
+    }
+
+    /// Returns the table as the file has it.
+    pub(crate) fn frame(&self, target: Option<&str>) -> Result<Frame> {
         let (text, path) = self.parts();
         // The user chooses the treatment of gaps after this, so gaps must not be refused yet.
-        let options = reading(Missing::Mean).encoding.read_options(None);
-        let frame = reading(Missing::Mean).frame_of_text(text, path, options)?;
-        let columns = frame.columns().iter().enumerate();
-        let columns = columns.map(|(index, name)| column(&frame, index, name.clone())).collect();
-        Ok(Contents { rows: frame.rows(), columns })
+        let reading = self.reading(Missing::Mean);
+        let options = reading.encoding.read_options(target);
+        reading.frame_of_text(text, path, options)
+    }
+
+    /// Returns the reading of the command with `--categorical all`, or with the columns of
+    /// categories of a rewritten text.
+    pub(crate) fn reading(&self, missing: Missing) -> Reading {
+        let (categorical, marks) = match &self.categorical {
+            None => (Categorical::Every, None),
+            Some(names) => (Categorical::Columns(names.clone()), Some((',', '.'))),
+        };
+        let encoding = EncodingOptions { categorical, missing, ..EncodingOptions::default() };
+        let (delimiter, decimal) = marks.unzip();
+        Reading { encoding, delimiter, decimal, ..Reading::default() }
     }
 }
 
@@ -114,38 +117,6 @@ impl Wanted {
     }
 }
 
-/// Returns the reading of the command with `--categorical all`.
-pub(crate) fn reading(missing: Missing) -> Reading {
-    let categorical = Categorical::Every;
-    let encoding = EncodingOptions { categorical, missing, ..EncodingOptions::default() };
-    Reading { encoding, ..Reading::default() }
-}
-
-fn column(frame: &Frame, index: usize, name: String) -> Column {
-    if let Some(text) = frame.text(index) {
-        let missing = text.codes().iter().filter(|&&code| code == TextColumn::MISSING).count();
-        let values = text.values().len();
-        let more = values > MAX_COUNTED;
-        return Column { name, text: true, missing, values: values.min(MAX_COUNTED), more };
-    }
-    let width = frame.columns().len();
-    let numbers = frame.numbers().iter().skip(index).step_by(width);
-    let mut missing = 0_usize;
-    let mut values = HashSet::new();
-    let mut more = false;
-    for number in numbers {
-        if number.is_nan() {
-            missing = missing.saturating_add(1);
-        } else if values.len() < MAX_COUNTED {
-            values.insert(number.to_bits());
-        } else {
-            // The set is full. A column of measurements may have another value in every row.
-            more |= !values.contains(&number.to_bits());
-        }
-    }
-    Column { name, text: false, missing, values: values.len(), more }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,27 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_told_as_they_are() {
-        let contents = csv("\u{feff}ward;age;y\r\n\"A\";1,5;0\r\nB;NA;1\r\n;1,5;1\r\n").contents();
-        let Contents { rows, columns } = contents.unwrap();
-        let found: Vec<_> =
-            columns.iter().map(|c| (&c.name[..], c.text, c.missing, c.values, c.more)).collect();
-        assert_eq!(rows, 3);
-        assert_eq!(
-            found,
-            [("ward", true, 1, 2, false), ("age", false, 1, 1, false), ("y", false, 0, 2, false)]
-        );
-        let many: String = (0..=MAX_COUNTED).map(|i| format!("{i}\n")).collect();
-        let column = &csv(&format!("x\n{many}")).contents().unwrap().columns[0];
-        assert!(column.more && column.values == MAX_COUNTED);
-        assert_eq!(csv("a,b\n1\n").contents().unwrap_err().kind(), "Ragged");
-    }
-
-    #[test]
     fn what_cannot_be_trained_on_is_refused() {
         let plan = |text: &str, missing| {
             let job = Wanted::Train { target: "y".into(), iterations: None };
-            csv(text).plan(&Choice { job, missing }).map(|_| ()).map_err(|error| error.kind())
+            csv(text)
+                .plan(&Choice { job, missing, columns: None })
+                .map(|_| ())
+                .map_err(|error| error.kind())
         };
         assert_eq!(plan("a,y\n1,0\n2,0\n", Missing::Refuse), Err("ConstantTarget".into()));
         assert_eq!(plan("a,z\n1,0\n2,1\n", Missing::Refuse), Err("UnknownTarget".into()));

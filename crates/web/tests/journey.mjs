@@ -22,6 +22,9 @@ const LBW = path.resolve(import.meta.dirname, "../../table/data/lbw.csv");
 const PASSPHRASE = "six random words are a passphrase";
 const TENANT = "clinic";
 const MINUTES = 60_000;
+/** Where pictures of the page are kept for a person to look at, and their widths in pixels. */
+const PICTURES = path.join(path.resolve(MODULES), "pictures");
+const WIDTHS = [360, 768, 1440];
 
 let folder, service, token, proxy, page;
 const browsers = [];
@@ -116,6 +119,26 @@ async function expectAccessible(tab, where) {
   const { violations } = await tab.evaluate(() => globalThis.axe.run());
   const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((n) => n.html).join(" ")}`);
   assert.deepEqual(found, [], where);
+}
+
+/** Refuses the page at any width and in any colours if it is wider than its window or not accessible, and
+    keeps pictures of it. */
+async function look(tab, name) {
+  const before = tab.viewportSize();
+  fs.mkdirSync(PICTURES, { recursive: true });
+  for (const width of WIDTHS) {
+    for (const colorScheme of ["light", "dark"]) {
+      await tab.emulateMedia({ colorScheme });
+      await tab.setViewportSize({ width, height: 900 });
+      const beyond = await tab.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(beyond <= 0, `${name} is ${beyond} pixels too wide at ${width}`);
+      await expectAccessible(tab, `${name} at ${width} in ${colorScheme}`);
+      const picture = path.join(PICTURES, `${name}-${width}-${colorScheme}.png`);
+      await tab.screenshot({ path: picture, fullPage: true });
+    }
+  }
+  await tab.emulateMedia({ colorScheme: null });
+  await tab.setViewportSize(before);
 }
 
 /** Returns the bytes of the memory that holds the keys. */
@@ -229,6 +252,98 @@ test("a table becomes a model that is that of the command", async (t) => {
   const table = fs.readFileSync(await of("tables"));
   assert.throws(() => expectAbsent(bodies, [["part of the table", table.subarray(5000, 5016)]]));
 
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("a table with an ID, dates, text and gaps becomes a model in one click and a plan", async () => {
+  const { context, tab, problems } = await visit();
+  await said(tab, "Choose a table.");
+  await look(tab, "1-first");
+  await press(tab, "sample");
+  await said(tab, "Choose what to compute.");
+  assert.equal(await tab.locator("#steps [aria-current=step]").innerText(), "Job");
+  const use = (name) => tab.getByRole("checkbox", { name, exact: true });
+  assert.equal(await use("patient_id").isChecked(), false);
+  assert.match(await tab.locator("#columns li.off").innerText(), /patient_id[^]*Looks like an ID/);
+  assert.equal(await tab.getByLabel("Type of admitted").inputValue(), "date");
+  assert.match(await tab.locator("#columns-text").innerText(), /400 rows, 9 columns, 8 in use/);
+  assert.equal(await tab.locator("#target").inputValue(), "readmitted");
+  // A column that is left out is not offered.
+  await use("systolic").press("Space");
+  assert.equal(await tab.locator("#target option[value=systolic]").count(), 0);
+  await look(tab, "2-columns");
+  await tab.locator("#choice button").press("Enter");
+  await said(tab, "Planned.");
+  assert.match(await tab.locator("#learns").innerText(), /400 rows, 10 columns of numbers, 2 classes/);
+  const waits = async () => (await tab.locator("#wait-text").innerText()).match(/about ([\d.]+) s/)?.[1];
+  const slow = Number(await waits());
+  await tab.locator("#speed").selectOption("1000");
+  assert.ok(Number(await waits()) < slow);
+  await look(tab, "3-plan");
+  await type(tab, "passphrase", PASSPHRASE);
+  await type(tab, "again", PASSPHRASE);
+  await tab.keyboard.press("Enter");
+  await seen(tab, "send");
+  await look(tab, "4-send");
+  await downloaded(tab, () => press(tab, "save"), "secret.key");
+  await send(tab);
+  await said(tab, "decrypted and measured");
+  const lead = await tab.locator("#report .lead").first().innerText();
+  assert.match(lead, /^The model names the right class of readmitted for [\d.]+\s% of the rows/);
+  await look(tab, "5-result");
+  const text = await given(tab);
+  assert.ok(!text.includes("P-10") && !text.includes("systolic"));
+  const { columns, encoding } = JSON.parse(text);
+  assert.equal(columns.length, 10);
+  // The mean day of 2024, in days since 1970, is between its quarters.
+  const mean = encoding.inputs.find(({ name }) => name === "admitted").code.number.mean;
+  assert.ok(mean > 19_800 && mean < 20_000, `${mean}`);
+
+  // The same table measures the model after a reload, as the page finds its columns and dates again.
+  const { accuracy } = await measured(tab);
+  await tab.reload();
+  await type(tab, "resume-token", token);
+  await tab.keyboard.press("Enter");
+  await seen(tab, "unseal");
+  await type(tab, "unseal-passphrase", PASSPHRASE);
+  await tab.keyboard.press("Enter");
+  await said(tab, "The model is decrypted.");
+  assert.match(await tab.locator("#report .lead").innerText(), /largest coefficient/);
+  const { sample } = await import("../page/sample.js");
+  const buffer = Buffer.from(await sample().arrayBuffer());
+  await tab.locator("#table").setInputFiles({ name: "sample.csv", mimeType: "text/csv", buffer });
+  await said(tab, "decrypted and measured");
+  assert.deepEqual(await measured(tab), { accuracy });
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+/** Returns the accuracy that the page shows. */
+async function measured(tab) {
+  const tile = tab.locator("#report dl div", { has: tab.locator("dt", { hasText: /^accuracy$/ }) });
+  return { accuracy: await tile.locator("dd").first().innerText() };
+}
+
+test("files are dropped anywhere, and colours are switched", async () => {
+  const { context, tab, problems } = await visit();
+  await said(tab, "Choose a table.");
+  const colours = () => tab.evaluate(() => document.documentElement.dataset.theme);
+  assert.equal(await colours(), "light");
+  await press(tab, "theme");
+  assert.equal(await colours(), "dark");
+  await tab.reload();
+  await said(tab, "Choose a table.");
+  assert.equal(await colours(), "dark");
+  assert.equal(await tab.locator("#theme").getAttribute("aria-pressed"), "true");
+  const data = await tab.evaluateHandle((text) => {
+    const data = new DataTransfer();
+    data.items.add(new File([text], "dropped.csv", { type: "text/csv" }));
+    return data;
+  }, fs.readFileSync(LBW, "utf8"));
+  await tab.locator("header").dispatchEvent("drop", { dataTransfer: data });
+  await said(tab, "Choose what to compute.");
+  assert.match(await tab.locator("#columns-text").innerText(), /dropped\.csv: 189 rows, 10 columns, 10 in use/);
   assert.deepEqual(problems, []);
   await context.close();
 });
@@ -395,6 +510,15 @@ test("tables are refused in words, and large ones get commands", async () => {
   assert.match(grouped, /^sudare keygen --params auto --for groups:240000x16x101 --passphrase /);
   assert.match(grouped, /\nsudare encrypt .* --categorical all --missing refuse --by 'x0' /);
   assert.match(grouped, /\nsudare remote groups .* -o groups\.ct /);
+  // Commands cannot leave columns out, so the page writes the table for them.
+  await tab.getByRole("checkbox", { name: "x3", exact: true }).uncheck();
+  await tab.getByLabel("Type of x1", { exact: true }).selectOption("categories");
+  await tab.locator("#choice button").click();
+  await tab.locator("#large-save").waitFor({ timeout: MINUTES });
+  assert.match(await tab.locator("#commands").innerText(), /--data 't-chosen\.csv' --categorical 'x1' /);
+  const saved = await downloaded(tab, () => press(tab, "large-save"), "t-chosen.csv");
+  const [head] = fs.readFileSync(saved, "utf8").split("\n");
+  assert.equal(head, [...names, "y"].filter((name) => name !== "x3").map((name) => `"${name}"`).join(","));
   await context.close();
 });
 

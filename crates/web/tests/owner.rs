@@ -33,7 +33,7 @@ fn passphrase(text: &str) -> Passphrase {
 
 fn training(iterations: u32) -> Choice {
     let job = Wanted::Train { target: "y".into(), iterations: Some(iterations) };
-    Choice { job, missing: Missing::Refuse }
+    Choice { job, missing: Missing::Refuse, columns: None }
 }
 
 /// The files that a server has of an owner.
@@ -144,7 +144,7 @@ fn a_table_becomes_a_model() {
 
 /// Computes statistics of columns as a server, and decrypts them.
 fn computed(csv: &Csv, job: Wanted) -> (Summary, Shown) {
-    let choice = Choice { job, missing: Missing::Refuse };
+    let choice = Choice { job, missing: Missing::Refuse, columns: None };
     let mut owner = csv.plan(&choice).unwrap();
     let holder = owner.draw().unwrap();
     let mut keys = Vec::new();
