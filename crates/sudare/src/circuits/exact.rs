@@ -3,15 +3,18 @@
 pub mod bootstrap;
 pub mod dft;
 pub mod digits;
+mod interpolation;
 mod matrix;
 mod ops;
 mod polynomial;
 pub mod sim;
+mod table;
 mod value;
 
 pub use matrix::{LinearPlan, LinearTransform};
 pub use ops::{IntegerOps, IntegerSlots};
-pub use polynomial::PolynomialPlan;
+pub use polynomial::{PolynomialPlan, PolynomialsPlan};
+pub use table::Tables;
 
 #[cfg(test)]
 mod tests;

@@ -48,8 +48,19 @@ impl<'e, E: Ops> LockStep<'e, E> {
         xs: &[E::Ct],
         circuit: impl FnOnce(&Self, &Batch<E::Ct>) -> Result<Batch<E::Ct>>,
     ) -> Result<Vec<E::Ct>> {
+        match self.gather(xs)? {
+            Some(xs) => Ok(circuit(self, &xs)?.0),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns `xs` at their lowest level, or `None` without ciphertexts.
+    ///
+    /// # Errors
+    /// [`Error::ScaleMismatch`] if scales differ.
+    pub(super) fn gather(&self, xs: &[E::Ct]) -> Result<Option<Batch<E::Ct>>> {
         let e = self.0;
-        let Some(level) = xs.iter().map(|x| e.level(x)).min() else { return Ok(Vec::new()) };
+        let Some(level) = xs.iter().map(|x| e.level(x)).min() else { return Ok(None) };
         let mut xs = Batch(xs.to_vec());
         let scale = self.scale(&xs);
         for x in &mut xs.0 {
@@ -59,7 +70,7 @@ impl<'e, E: Ops> LockStep<'e, E> {
                 e.drop_to(x, level)?;
             }
         }
-        Ok(circuit(self, &xs)?.0)
+        Ok(Some(xs))
     }
 
     pub(super) fn each(
@@ -93,6 +104,11 @@ impl<C> Batch<C> {
     /// Returns references to all ciphertexts.
     pub(super) fn refs(&self) -> Vec<&C> {
         self.0.iter().collect()
+    }
+
+    /// Returns the ciphertexts.
+    pub(super) fn into_inner(self) -> Vec<C> {
+        self.0
     }
 
     /// Appends the ciphertexts of another batch.

@@ -13,6 +13,7 @@ mod search;
 use super::{
     Algebra, Coefficient, LockStep, Ops,
     input::{Input, at},
+    lock_step::Batch,
     ops::Extremes,
     ops::{CoefficientOf, ConstantOf},
 };
@@ -33,18 +34,36 @@ pub(super) const OP: &str = "polynomial";
 #[derive(Debug, Clone)]
 pub struct PolynomialPlan<A: Algebra> {
     extremes: Option<Extremes>,
+    /// A plan of one polynomial.
+    plan: PolynomialsPlan<A>,
+}
+
+/// A plan to evaluate several polynomials of one variable on ciphertexts of one level and scale.
+/// The polynomials share the powers of the variable.
+#[derive(Debug, Clone)]
+pub struct PolynomialsPlan<A: Algebra> {
     input: Input<A::Scale>,
-    /// The value of a polynomial of degree 0.
-    constant: A::Coefficient,
-    output_level: Level,
-    output_scale: A::Scale,
     request: KeyRequest,
-    products: usize,
     start: Variable<A>,
     /// Powers in the order of computation, which is ascending. The variable itself comes first.
     powers: Vec<Power<A::Scale>>,
-    /// `None` for degree 0.
-    root: Option<Node<A>>,
+    /// One for each polynomial.
+    roots: Vec<Root<A>>,
+}
+
+/// A polynomial of a plan.
+#[derive(Debug, Clone)]
+struct Root<A: Algebra> {
+    level: Level,
+    scale: A::Scale,
+    value: Value<A>,
+}
+
+#[derive(Debug, Clone)]
+enum Value<A: Algebra> {
+    /// The value of a polynomial of degree 0.
+    Constant(A::Coefficient),
+    Node(Node<A>),
 }
 
 /// `t = factor x + shift`, at a level and scale.
@@ -86,59 +105,71 @@ struct Term<A: Algebra> {
     scale: A::Scale,
 }
 
-/// A [`PolynomialPlan`] without the scales of its products.
-pub(super) struct Draft<'a, A: Algebra> {
+/// A [`PolynomialsPlan`] without the scales of its products.
+pub(super) struct Draft<A: Algebra> {
     /// Level and scale of the ciphertexts.
     pub input: (Level, A::Scale),
-    /// Coefficients from index 0 on; at least one.
-    pub coeffs: &'a [A::Coefficient],
-    pub extremes: Option<Extremes>,
     pub start: Variable<A>,
     pub layout: Layout<A::Coefficient>,
     /// Powers of the layout, from `start`.
     pub powers: Vec<Power<A::Scale>>,
 }
 
-impl<A: Algebra> Draft<'_, A> {
-    /// Returns the plan, for a result of the scale that `out` returns for its level.
+impl<A: Algebra> Draft<A> {
+    /// Returns the plan, for results of the scale that `out` returns for their levels.
     pub(super) fn finish(
         self,
         chain: &Chain<A::Scale>,
-        out: impl FnOnce(Level) -> Result<A::Scale>,
-    ) -> Result<PolynomialPlan<A>> {
-        let Self { input: (level, scale), coeffs, extremes, start, layout, powers } = self;
-        let degree = coeffs.len() - 1;
-        let depth = bits(degree);
-        let output_level = Level(start.level.0 - depth);
-        if depth > 0 {
-            // Powers are brought to the level of the last products.
-            chain.levels().lower(start.level, Level(output_level.0 + 1))?;
-        }
-        let out = out(output_level)?;
-        let root = match degree {
-            0 => None,
-            _ => Some(plan_node(layout.root, chain, &powers, output_level, out)?),
+        out: impl Fn(Level) -> Result<A::Scale>,
+    ) -> Result<PolynomialsPlan<A>> {
+        let Self { input: (level, scale), start, layout, powers } = self;
+        let root = |(division, depth): (Division<A::Coefficient>, u32)| {
+            let level = Level(start.level.0 - depth);
+            if depth > 0 {
+                // Powers are brought to the level of the last products.
+                chain.levels().lower(start.level, Level(level.0 + 1))?;
+            }
+            let scale = out(level)?;
+            let value = match depth {
+                0 => Value::Constant(division.constant),
+                _ => Value::Node(plan_node(division, chain, &powers, level, scale)?),
+            };
+            scale.check_fits(OP, chain.log2_q(level))?;
+            Ok(Root { level, scale, value })
         };
-        out.check_fits(OP, chain.log2_q(output_level))?;
-        // The variable itself needs no product.
-        let products = powers.len() - 1 + root.as_ref().map_or(0, Node::products);
+        let roots = layout.roots.into_iter().map(root).collect::<Result<Vec<Root<A>>>>()?;
         let highest = powers[1..]
             .iter()
             .map(|power| power.level.0 + 1)
-            .chain(root.as_ref().and_then(Node::highest_product))
+            .chain(roots.iter().filter_map(|root| root.node()?.highest_product()))
             .max();
-        Ok(PolynomialPlan {
-            extremes,
-            input: Input::new(OP, chain, level, scale, output_level),
-            constant: coeffs[0],
-            output_level,
-            output_scale: out,
+        let end = roots.iter().map(|root| root.level).min().unwrap_or(level);
+        Ok(PolynomialsPlan {
+            input: Input::new(OP, chain, level, scale, end),
             request: KeyRequest { relinearize: highest.map(Level), ..KeyRequest::new() },
-            products,
             start,
             powers,
-            root,
+            roots,
         })
+    }
+
+    /// Returns the plan of the only polynomial; see [`Draft::finish`].
+    pub(super) fn finish_one(
+        self,
+        extremes: Option<Extremes>,
+        chain: &Chain<A::Scale>,
+        out: impl Fn(Level) -> Result<A::Scale>,
+    ) -> Result<PolynomialPlan<A>> {
+        Ok(PolynomialPlan { extremes, plan: self.finish(chain, out)? })
+    }
+}
+
+impl<A: Algebra> Root<A> {
+    fn node(&self) -> Option<&Node<A>> {
+        match &self.value {
+            Value::Constant(_) => None,
+            Value::Node(node) => Some(node),
+        }
     }
 }
 
@@ -146,38 +177,37 @@ impl<A: Algebra> PolynomialPlan<A> {
     /// Levels consumed.
     #[must_use]
     pub fn depth(&self) -> u32 {
-        self.input.depth()
+        self.plan.depth()
     }
 
     /// Level of the result.
     #[must_use]
     pub fn output_level(&self) -> Level {
-        self.output_level
+        self.plan.roots[0].level
     }
 
     /// Scale of the result.
     #[must_use]
     pub fn output_scale(&self) -> A::Scale {
-        self.output_scale
+        self.plan.roots[0].scale
     }
 
     /// Required keys: relinearisation at the level of the first product, if there is one.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
-        &self.request
+        self.plan.required_keys()
     }
 
     /// Number of products of two ciphertexts.
     #[must_use]
     pub fn products(&self) -> usize {
-        self.products
+        self.plan.products()
     }
 
     /// Number of relinearisations, which dominate the time. Products that are summed share one.
     #[must_use]
     pub fn relinearizations(&self) -> usize {
-        let root = self.root.as_ref().map_or(0, Node::relinearizations);
-        root + self.powers.len().saturating_sub(1)
+        self.plan.relinearizations()
     }
 
     /// Evaluates the polynomial at every slot of `x`, which must lie in the polynomial's interval.
@@ -191,28 +221,13 @@ impl<A: Algebra> PolynomialPlan<A> {
     /// has another scale than planned, [`Error::Circuit`] if the evaluator has another chain than
     /// planned, and errors of the evaluator.
     pub fn run<E: Ops<Algebra = A>>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
-        let x = self.input.accept(e, x)?;
-        let Some(root) = &self.root else {
-            let zero = e.with_scale(&e.sub(&x, &x)?, self.output_scale)?;
-            return e.add_const(&zero, self.constant.into());
+        let Some(extremes) = self.extremes.as_ref().filter(|_| self.depth() > 0) else {
+            return Ok(self.plan.run(e, x)?.remove(0));
         };
-        let t = self.start.reach(e, &x)?;
-        let Some(extremes) = &self.extremes else {
-            return self.of_powers(e, root, t);
-        };
-        let (t, errors) = e.argument(t, extremes)?;
-        let image = e.image(self.of_powers(e, root, t)?, &errors, extremes);
-        Ok(e.within(image, extremes.value))
-    }
-
-    /// Evaluates the polynomial at its variable.
-    fn of_powers<E: Ops<Algebra = A>>(&self, e: &E, root: &Node<A>, t: E::Ct) -> Result<E::Ct> {
-        let mut powers = BTreeMap::from([(1, t)]);
-        for power in &self.powers[1..] {
-            let value = power.compute(e, &powers, self.extremes.is_some())?;
-            powers.insert(power.n, value);
-        }
-        root.evaluate(e, &powers)
+        let x = self.plan.input.accept(e, x)?;
+        let (t, errors) = e.argument(self.plan.start.reach(e, &x)?, extremes)?;
+        let value = self.plan.of_variable(e, &x, t, true)?.remove(0);
+        Ok(e.within(e.image(value, &errors, extremes), extremes.value))
     }
 
     /// Runs [`PolynomialPlan::run`] on each of `xs`, in lock step; see [`LockStep`].
@@ -221,6 +236,94 @@ impl<A: Algebra> PolynomialPlan<A> {
     /// Errors of [`PolynomialPlan::run`]; [`Error::ScaleMismatch`] if the scales of `xs` differ.
     pub fn run_many<E: Ops<Algebra = A>>(&self, e: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
         LockStep::new(e).run(xs, |e, x| self.run(e, x))
+    }
+}
+
+impl<A: Algebra> PolynomialsPlan<A> {
+    /// Levels consumed by the deepest polynomial.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        self.input.depth()
+    }
+
+    /// Level and scale of each result. A polynomial of a lower degree has a higher level.
+    pub fn outputs(&self) -> impl ExactSizeIterator<Item = (Level, A::Scale)> {
+        self.roots.iter().map(|root| (root.level, root.scale))
+    }
+
+    /// Required keys: relinearisation at the level of the first product, if there is one.
+    #[must_use]
+    pub fn required_keys(&self) -> &KeyRequest {
+        &self.request
+    }
+
+    /// Number of products of two ciphertexts.
+    #[must_use]
+    pub fn products(&self) -> usize {
+        // The variable itself needs no product.
+        self.powers.len() - 1 + self.nodes().map(Node::products).sum::<usize>()
+    }
+
+    /// Number of relinearisations, which dominate the time. Products that are summed share one.
+    #[must_use]
+    pub fn relinearizations(&self) -> usize {
+        self.powers.len() - 1 + self.nodes().map(Node::relinearizations).sum::<usize>()
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &Node<A>> {
+        self.roots.iter().filter_map(Root::node)
+    }
+
+    /// Evaluates the polynomials at every slot of `x`, in their order; see [`PolynomialPlan::run`].
+    ///
+    /// # Errors
+    /// See [`PolynomialPlan::run`].
+    pub fn run<E: Ops<Algebra = A>>(&self, e: &E, x: &E::Ct) -> Result<Vec<E::Ct>> {
+        let x = self.input.accept(e, x)?;
+        // Constants need no variable.
+        let t = if self.nodes().next().is_some() {
+            self.start.reach(e, &x)?
+        } else {
+            x.clone().into_owned()
+        };
+        self.of_variable(e, &x, t, false)
+    }
+
+    /// Runs [`PolynomialsPlan::run`] on each of `xs`, in lock step; see [`LockStep`]. The results of
+    /// each polynomial are in the order of `xs`.
+    ///
+    /// # Errors
+    /// Errors of [`PolynomialsPlan::run`]; [`Error::ScaleMismatch`] if the scales of `xs` differ.
+    pub fn run_many<E: Ops<Algebra = A>>(&self, e: &E, xs: &[E::Ct]) -> Result<Vec<Vec<E::Ct>>> {
+        let lock_step = LockStep::new(e);
+        match lock_step.gather(xs)? {
+            Some(xs) => Ok(self.run(&lock_step, &xs)?.into_iter().map(Batch::into_inner).collect()),
+            None => Ok(vec![Vec::new(); self.roots.len()]),
+        }
+    }
+
+    /// Evaluates the polynomials of the ciphertext `x` at its variable `t`.
+    fn of_variable<E: Ops<Algebra = A>>(
+        &self,
+        e: &E,
+        x: &E::Ct,
+        t: E::Ct,
+        chebyshev: bool,
+    ) -> Result<Vec<E::Ct>> {
+        let mut powers = BTreeMap::from([(1, t)]);
+        for power in &self.powers[1..] {
+            let value = power.compute(e, &powers, chebyshev)?;
+            powers.insert(power.n, value);
+        }
+        let value = |root: &Root<A>| match &root.value {
+            Value::Constant(constant) => {
+                let x = at(e, x, root.level)?;
+                let zero = e.with_scale(&e.sub(&x, &x)?, root.scale)?;
+                e.add_const(&zero, (*constant).into())
+            }
+            Value::Node(node) => node.evaluate(e, &powers),
+        };
+        self.roots.iter().map(value).collect()
     }
 }
 

@@ -283,18 +283,16 @@ impl Polynomial {
         chain: &Chain,
         level: Level,
         scale: Scale,
-        out: impl FnOnce(Level) -> Result<Scale>,
+        out: impl Fn(Level) -> Result<Scale>,
     ) -> Result<PolynomialPlan> {
         chain.levels().check(level)?;
         scale.check_fits(OP, chain.log2_q(level))?;
-        let layout = Layout::of(&self.coeffs, self.basis != Basis::Monomial);
+        let layout = Layout::of(&[&self.coeffs], self.basis != Basis::Monomial);
         let start = self.variable(chain, level, scale, &layout.powers)?;
         let powers = plan_powers(&layout.powers, chain, &start)?;
         self.check_values(chain, &powers)?;
         let input = (level, scale);
-        let coeffs = &self.coeffs[..];
-        let extremes = self.extremes();
-        Draft { input, coeffs, extremes, start, layout, powers }.finish(chain, out)
+        Draft { input, start, layout, powers }.finish_one(self.extremes(), chain, out)
     }
 
     /// Bounds the change of the real part of the values if arguments in the interval have imaginary

@@ -1,8 +1,8 @@
 use super::IntegerSlots;
 use crate::{
     Error, Result,
-    circuits::polynomial::{self, Draft, Layout, OP, Variable, bits, plan_powers},
-    exact::Unit,
+    circuits::polynomial::{self, Draft, Layout, OP, Variable, plan_powers},
+    exact::{Modulus, Unit},
     rlwe::{Chain, Level},
 };
 
@@ -27,25 +27,51 @@ impl PolynomialPlan {
         chain: &Chain<Unit>,
         level: Level,
         factor: Unit,
-        out: impl FnOnce(Level) -> Result<Unit>,
+        out: impl Fn(Level) -> Result<Unit>,
     ) -> Result<Self> {
         chain.levels().check(level)?;
-        let t = factor.modulus();
-        // Multiples of `t` become 0 here, so that they cost neither degree nor products.
-        let mut coeffs: Vec<i128> = coeffs.iter().map(|&c| t.centered(t.reduce_i128(c))).collect();
+        let layout = layout(factor.modulus(), &[coeffs.to_vec()]);
+        draft(layout, 0, chain, level, factor)?.finish_one(None, chain, out)
+    }
+}
+
+/// A plan to evaluate several polynomials with integer coefficients; see
+/// [`polynomial::PolynomialsPlan`].
+pub type PolynomialsPlan = polynomial::PolynomialsPlan<IntegerSlots>;
+
+/// Returns the layout of polynomials with these coefficients modulo `t`.
+pub(super) fn layout(t: Modulus, polynomials: &[Vec<i128>]) -> Layout<i128> {
+    // Multiples of `t` become 0 here, so that they cost neither degree nor products.
+    let trimmed = |coeffs: &Vec<i128>| {
+        let coeffs = coeffs.iter().map(|&c| t.centered(t.reduce_i128(c)));
+        let mut coeffs: Vec<i128> = coeffs.collect();
         let degree = coeffs.iter().rposition(|&c| c != 0).unwrap_or(0);
         coeffs.resize(degree + 1, 0);
-        let needed = bits(degree);
-        if level.0 < needed {
-            return Err(Error::LevelExhausted { op: OP, needed, level });
-        }
-        let layout = Layout::of(&coeffs, false);
-        let start = Variable { level, scale: factor, stretch: None, shift: 0 };
-        let powers = plan_powers(&layout.powers, chain, &start)?;
-        let input = (level, factor);
-        let coeffs = &coeffs[..];
-        Draft { input, coeffs, extremes: None, start, layout, powers }.finish(chain, out)
+        coeffs
+    };
+    let polynomials: Vec<_> = polynomials.iter().map(trimmed).collect();
+    Layout::of(&polynomials.iter().map(Vec::as_slice).collect::<Vec<_>>(), false)
+}
+
+/// Plans the powers of `x + shift`.
+///
+/// # Errors
+/// See [`PolynomialPlan::new`].
+pub(super) fn draft(
+    layout: Layout<i128>,
+    shift: i128,
+    chain: &Chain<Unit>,
+    level: Level,
+    factor: Unit,
+) -> Result<Draft<IntegerSlots>> {
+    chain.levels().check(level)?;
+    let needed = layout.depth();
+    if level.0 < needed {
+        return Err(Error::LevelExhausted { op: OP, needed, level });
     }
+    let start = Variable { level, scale: factor, stretch: None, shift };
+    let powers = plan_powers(&layout.powers, chain, &start)?;
+    Ok(Draft { input: (level, factor), start, layout, powers })
 }
 
 #[cfg(test)]
@@ -56,8 +82,9 @@ mod tests {
             LockStep, Ops, Trace,
             exact::{LinearTransform, digits::ResiduePolynomial},
             linear::Offset,
+            polynomial::bits,
         },
-        exact::{BatchEncoder, Modulus, Params, Spec, tests::Session},
+        exact::{BatchEncoder, Params, Spec, tests::Session},
     };
     use std::collections::BTreeMap;
 

@@ -2,9 +2,11 @@ use super::{bits, power_depth};
 use crate::circuits::Coefficient;
 use std::collections::{BTreeSet, HashMap};
 
-/// Division of a polynomial by powers, before levels and scales are known.
+/// Division of polynomials of one variable by powers, before levels and scales are known.
+#[derive(Debug, Clone)]
 pub(in crate::circuits) struct Layout<C> {
-    pub root: Division<C>,
+    /// A division for each polynomial, and its depth.
+    pub roots: Vec<(Division<C>, u32)>,
     /// Powers in ascending order, without `X^1`.
     pub powers: Vec<Factors>,
 }
@@ -13,6 +15,7 @@ pub(in crate::circuits) struct Layout<C> {
 pub(in crate::circuits) type Factors = (usize, (usize, usize));
 
 /// `constant + sum coefficient X^n + sum quotient X^n`.
+#[derive(Debug, Clone)]
 pub(in crate::circuits) struct Division<C> {
     pub constant: C,
     pub terms: Vec<(usize, C)>,
@@ -22,17 +25,21 @@ pub(in crate::circuits) struct Division<C> {
 impl<C: Coefficient> Layout<C> {
     /// Returns the layout with the cheapest products of ciphertexts, then the fewest rescalings,
     /// over all baby steps `k`. Powers up to `k` serve as terms and, with `2k, 4k, …`, as divisors.
-    pub fn of(coeffs: &[C], chebyshev: bool) -> Self {
-        let degree = coeffs.len() - 1;
-        let depth = bits(degree);
-        let pattern: Vec<bool> = coeffs.iter().map(|&c| c != C::ZERO).collect();
+    /// The polynomials share their powers. Each has the minimum depth for its degree.
+    pub fn of(polynomials: &[&[C]], chebyshev: bool) -> Self {
+        let degree = polynomials.iter().map(|coeffs| coeffs.len() - 1).max().unwrap_or(0);
+        let patterns: Vec<(Vec<bool>, u32)> = (polynomials.iter())
+            .map(|coeffs| (coeffs.iter().map(|&c| c != C::ZERO).collect(), bits(coeffs.len() - 1)))
+            .collect();
         // Powers of two alone divide every polynomial.
-        let mut best = Search::new(degree, chebyshev, 1).layout(coeffs, depth);
+        let mut best = Search::new(degree, chebyshev, 1).layout(polynomials);
         // More baby steps cost more than they save: the optimum is near the root of the degree.
-        for baby in 2..=degree.min(2 * (degree + 1).isqrt() + 3) {
+        // Further polynomials, which use the same powers, move it up.
+        let most = (2 * polynomials.len() * (degree + 1)).isqrt();
+        for baby in 2..=degree.min(most.max(2 * (degree + 1).isqrt()) + 3) {
             let mut search = Search::new(degree, chebyshev, baby);
-            if search.cheapest(&pattern, depth).is_some() {
-                let layout = search.layout(coeffs, depth);
+            if patterns.iter().all(|(pattern, depth)| search.cheapest(pattern, *depth).is_some()) {
+                let layout = search.layout(polynomials);
                 if layout.cost() < best.cost() {
                     best = layout;
                 }
@@ -41,15 +48,32 @@ impl<C: Coefficient> Layout<C> {
         best
     }
 
+    /// Returns the depth of the deepest polynomial.
+    pub fn depth(&self) -> u32 {
+        self.roots.iter().map(|&(_, depth)| depth).max().unwrap_or(0)
+    }
+
+    /// Returns the number of relinearisations. Products that are summed share one.
+    pub fn relinearizations(&self) -> usize {
+        let roots = self.roots.iter().map(|(division, _)| division.relinearizations());
+        self.powers.len() + roots.sum::<usize>()
+    }
+
     /// Returns the cost of products of ciphertexts, and the number of rescalings.
     fn cost(&self) -> (usize, usize) {
-        let (cost, rescalings) = self.root.cost();
         let powers = self.powers.len();
-        (cost + powers * (PRODUCT + RELINEARIZATION), rescalings + powers)
+        let own = (powers * (PRODUCT + RELINEARIZATION), powers);
+        let roots = self.roots.iter().map(|(division, _)| division.cost());
+        roots.fold(own, |(cost, rescalings), (c, r)| (cost + c, rescalings + r))
     }
 }
 
 impl<C> Division<C> {
+    fn relinearizations(&self) -> usize {
+        let below = self.quotients.iter().map(|(quotient, _)| quotient.relinearizations());
+        below.sum::<usize>() + usize::from(!self.quotients.is_empty())
+    }
+
     fn powers(&self) -> BTreeSet<usize> {
         let mut powers: BTreeSet<usize> = self.terms.iter().map(|&(n, _)| n).collect();
         for (quotient, n) in &self.quotients {
@@ -106,10 +130,14 @@ impl Search {
         Self { chebyshev, baby, powers: (1..=baby).chain(giants).collect(), known: HashMap::new() }
     }
 
-    fn layout<C: Coefficient>(&mut self, coeffs: &[C], depth: u32) -> Layout<C> {
-        let root = self.division(coeffs, depth);
-        let powers = power_chain(root.powers(), self.chebyshev);
-        Layout { root, powers }
+    fn layout<C: Coefficient>(&mut self, polynomials: &[&[C]]) -> Layout<C> {
+        let root = |coeffs: &&[C]| {
+            let depth = bits(coeffs.len() - 1);
+            (self.division(coeffs, depth), depth)
+        };
+        let roots: Vec<_> = polynomials.iter().map(root).collect();
+        let powers = roots.iter().flat_map(|(division, _)| division.powers()).collect();
+        Layout { roots, powers: power_chain(powers, self.chebyshev) }
     }
 
     /// Returns the cheapest division of polynomials with these nonzero coefficients, in this depth.

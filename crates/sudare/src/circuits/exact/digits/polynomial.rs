@@ -1,4 +1,8 @@
-use crate::{Error, Result, exact::Modulus};
+use crate::{
+    Error, Result,
+    circuits::exact::interpolation::{divided, interpolate, product},
+    exact::Modulus,
+};
 
 /// Maximum degree of polynomials that hold for every digit; their degree grows with `p`.
 const MAX_DEGREE: u64 = 1 << 12;
@@ -120,7 +124,8 @@ impl ResiduePolynomial {
                 // Exact: `z^p = z` modulo `p`.
                 modulus.sub(z, modulus.pow(z, p.into())) / u128::from(p)
             });
-            let h = interpolate(lower, &digits, &excess.collect::<Vec<_>>());
+            let excess = excess.collect();
+            let h = interpolate(lower, &digits, &[excess]).remove(0);
             for (c, h) in coeffs.iter_mut().zip(h) {
                 *c = h * u128::from(p);
             }
@@ -173,7 +178,7 @@ impl ResiduePolynomial {
                     // Digits differ modulo `p`, so slopes are units.
                     modulus.mul(wanted, modulus.inverse(*power).unwrap_or(0))
                 });
-            let mut h = interpolate(modulus, &digits, &values.collect::<Vec<_>>());
+            let mut h = interpolate(modulus, &digits, &[values.collect()]).remove(0);
             exact = sum(modulus, &exact, &product(modulus, &power, &h));
             // `b^m` is a multiple of `p^m` at every `i + p y`, so values remain. Taylor
             // coefficients do not, so later orders need `exact`.
@@ -286,27 +291,6 @@ fn interpolate_at_naturals(t: Modulus, wide: Modulus, mut values: Vec<u128>) -> 
     coeffs
 }
 
-/// Returns the polynomial modulo `t` with these values at nodes that differ modulo `p`, by
-/// Lagrange's formula.
-fn interpolate(t: Modulus, nodes: &[i128], values: &[u128]) -> Vec<u128> {
-    let mut all = vec![1];
-    for &z in nodes {
-        all = product(t, &all, &[t.reduce_i128(-z), 1]);
-    }
-    let mut coeffs = vec![0; nodes.len()];
-    for (&z, &value) in nodes.iter().zip(values) {
-        // The polynomial that vanishes at all other nodes.
-        let (others, _) = divided(t, &all, z);
-        let (_, at_node) = divided(t, &others, z);
-        // A product of differences of nodes, which are units.
-        let factor = t.mul(value, t.inverse(at_node).unwrap_or(0));
-        for (c, &other) in coeffs.iter_mut().zip(&others) {
-            *c = t.add(*c, t.mul(factor, other));
-        }
-    }
-    coeffs
-}
-
 /// Returns the coefficient of `(x - z)^m`.
 fn taylor(t: Modulus, coeffs: &[u128], z: i128, m: u32) -> u128 {
     let mut rest = coeffs.to_vec();
@@ -314,29 +298,6 @@ fn taylor(t: Modulus, coeffs: &[u128], z: i128, m: u32) -> u128 {
         rest = divided(t, &rest, z).0;
     }
     divided(t, &rest, z).1
-}
-
-/// Returns quotient and remainder of division by `x - z`.
-fn divided(t: Modulus, coeffs: &[u128], z: i128) -> (Vec<u128>, u128) {
-    let z = t.reduce_i128(z);
-    let mut quotient = vec![0; coeffs.len()];
-    let mut value = 0;
-    for (q, &c) in quotient.iter_mut().zip(coeffs).rev() {
-        *q = value;
-        value = t.add(t.mul(value, z), c);
-    }
-    quotient.pop();
-    (quotient, value)
-}
-
-fn product(t: Modulus, a: &[u128], b: &[u128]) -> Vec<u128> {
-    let mut c = vec![0; a.len() + b.len() - 1];
-    for (i, &x) in a.iter().enumerate() {
-        for (c, &y) in c[i..].iter_mut().zip(b) {
-            *c = t.add(*c, t.mul(x, y));
-        }
-    }
-    c
 }
 
 fn sum(t: Modulus, a: &[u128], b: &[u128]) -> Vec<u128> {
