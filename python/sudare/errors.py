@@ -201,9 +201,9 @@ _KINDS = {
     BeyondBoundError: "BeyondBound",
     OutsideIntervalError: """
         OutsideInterval FeatureTooLarge InnerProductsTooLarge RowTooLarge ScoresTooLarge
-        WeightTooLarge""",
+        TableRange WeightTooLarge""",
     OutsideRangeError: """
-        OutsideRange NotANumber NotFinite OutOfRange ValueOutOfRange ValueTooLarge""",
+        OutsideIntegers OutsideRange NotANumber NotFinite OutOfRange ValueOutOfRange ValueTooLarge""",
     TableError: """
         AllMissing BlankLine Column ConstantTarget DecimalMarks DuplicateColumn EncodedName Encoding Gap
         Group InexactName MissingColumns MissingValue NoCompleteRow NoHeader NoTarget NotNumbers

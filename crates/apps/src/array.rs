@@ -281,6 +281,39 @@ pub enum ArrayError {
         /// The upper end.
         high: f64,
     },
+    /// An element is outside the range that was declared for an array of integers.
+    #[error(
+        "value {index} is {value}, outside the declared range from {low} to {high}: declare a range \
+         with all values"
+    )]
+    OutsideIntegers {
+        /// The place of the element, in C order.
+        index: usize,
+        /// The value of the element.
+        value: i64,
+        /// The lower end of the range.
+        low: i64,
+        /// The upper end.
+        high: i64,
+    },
+    /// The integers that elements can be are too many for a table.
+    #[error(
+        "{op}: integers from {low} to {high} are possible, which are {count}, but a table has at \
+         most {most}: declare a smaller range with encrypt(values, low=…, high=…), or promise one \
+         with within(low, high)"
+    )]
+    TableRange {
+        /// The operation.
+        op: &'static str,
+        /// The lowest possible integer.
+        low: i128,
+        /// The highest possible integer.
+        high: i128,
+        /// Number of possible integers.
+        count: u128,
+        /// Maximum number of integers.
+        most: u128,
+    },
     /// In simulation, a value exceeds the modulus.
     #[error(
         "a value exceeds the modulus by {excess_bits:.1} bits and would decrypt to noise: scale the data down, or leave more room above the scale"

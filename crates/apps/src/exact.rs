@@ -40,6 +40,12 @@
 //! bootstrap. An array keeps its refreshed blocks, so this happens once. Results stay at or above
 //! the input level of bootstrapping, and can be bootstrapped.
 //!
+//! # Ranges
+//! An array knows a range that contains its elements: a declared one, or the range of the encrypted
+//! data, whose ends move outward to powers of two. Operations carry it on. If a result may be
+//! reduced modulo `t`, it has the range of the modulus. [`Engine::tables`] and comparisons are
+//! polynomials on the known range, so a smaller range makes them faster.
+//!
 //! # Padding
 //! An array fills its slots in C order. The remaining slots are zero in new arrays, and an array
 //! knows whether they still are. If nonzero padding would be summed, the engine masks it first, at
@@ -53,8 +59,10 @@ mod crypt;
 mod elementwise;
 mod layout;
 mod linear;
+mod range;
 mod rows;
 mod setting;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -75,9 +83,11 @@ use sudare::{
 pub use bootstrap::{bootstrapping_set, matrix_bytes, plan_bootstrapping};
 pub use cost::Costs;
 pub use counts::{Condition, CountsPlan};
-pub use crypt::{budget, decrypt, encrypt};
+pub use crypt::{budget, decrypt, encrypt, encrypt_within};
 pub use layout::{Layout, PlainIntegers};
+pub use range::IntegerRange;
 pub use setting::{Scheme, Setting, plan};
+pub use table::{Comparison, Operand};
 
 /// An encrypted array of integers. Clones share the blocks, so cloning is cheap.
 #[derive(Clone)]
@@ -86,11 +96,14 @@ pub struct IntegerArray {
     /// Blocks of one level, with its factor.
     blocks: Blocks,
     padding_is_zero: bool,
+    /// Range of the elements. Padding may lie outside.
+    range: IntegerRange,
 }
 
 impl IntegerArray {
     /// Builds an array from its blocks in order, for example from a file. Pass `false` for padding
-    /// that is not known to be zero.
+    /// that is not known to be zero. The elements have the range of the modulus; see
+    /// [`IntegerArray::within`].
     ///
     /// # Errors
     /// [`ArrayError::Blocks`] unless the number of blocks matches the layout, and all have one
@@ -123,7 +136,8 @@ impl IntegerArray {
                 return differs("plaintext modulus of a block", found, needed);
             }
         }
-        let array = Self { layout, blocks: blocks.into(), padding_is_zero };
+        let range = setting.range();
+        let array = Self { layout, blocks: blocks.into(), padding_is_zero, range };
         array.check(setting)?;
         Ok(array)
     }
@@ -307,6 +321,18 @@ impl Engine {
         above: u32,
         compute: impl Fn([IntegerArray; N]) -> Result<IntegerArray>,
     ) -> Result<IntegerArray> {
+        let compute = |operands| Ok(vec![compute(operands)?]);
+        Ok(self.where_all_fit(op, operands, above, compute)?.remove(0))
+    }
+
+    /// Runs [`Engine::where_it_fits`] for several results.
+    fn where_all_fit<const N: usize>(
+        &self,
+        op: &'static str,
+        operands: [&IntegerArray; N],
+        above: u32,
+        compute: impl Fn([IntegerArray; N]) -> Result<Vec<IntegerArray>>,
+    ) -> Result<Vec<IntegerArray>> {
         // Checked before anything is bootstrapped, which takes long.
         operands.iter().try_for_each(|a| self.check(a))?;
         let operands = operands.map(IntegerArray::clone);
@@ -324,7 +350,11 @@ impl Engine {
             });
         }
         // A result that could not be bootstrapped counts as one that does not fit.
-        let compute = |operands| self.refreshable(compute(operands)?);
+        let compute = |operands| {
+            let results = compute(operands)?;
+            results.iter().try_for_each(|a| self.check_refreshable(a))?;
+            Ok(results)
+        };
         let mut operands = self.at_least(operands, lowest)?;
         match self.descend(op, operands.clone(), lowest, compute) {
             // Errors are too large, not levels too few. Bootstrapping replaces them by small ones.
@@ -337,10 +367,9 @@ impl Engine {
     }
 
     /// Checks that an array can be bootstrapped, if the setting has bootstrapping.
-    fn refreshable(&self, a: IntegerArray) -> Result<IntegerArray> {
+    fn check_refreshable(&self, a: &IntegerArray) -> Result<()> {
         let mut forms = a.blocks.iter().map(Ciphertext::form);
-        forms.try_for_each(|form| self.setting.check_refreshable(form))?;
-        Ok(a)
+        Ok(forms.try_for_each(|form| self.setting.check_refreshable(form))?)
     }
 
     /// Runs `compute` on operands at the highest level, down to `lowest`, where the result fits.
@@ -349,8 +378,8 @@ impl Engine {
         op: &'static str,
         operands: [IntegerArray; N],
         lowest: Level,
-        compute: impl Fn([IntegerArray; N]) -> Result<IntegerArray>,
-    ) -> Result<IntegerArray> {
+        compute: impl Fn([IntegerArray; N]) -> Result<Vec<IntegerArray>>,
+    ) -> Result<Vec<IntegerArray>> {
         // The operands have to share a level, which cannot be above the lowest of theirs.
         let mut level = operands.iter().map(IntegerArray::level).min().unwrap_or(Level(0));
         if level < lowest {

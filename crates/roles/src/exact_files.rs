@@ -24,7 +24,7 @@ use sudare::{
 };
 use sudare_apps::{
     array,
-    exact::{IntegerArray, Layout, Scheme, Setting},
+    exact::{IntegerArray, IntegerRange, Layout, Scheme, Setting},
 };
 
 /// Content of the labels of keys and of arrays.
@@ -45,6 +45,9 @@ struct KeyMeta {
 struct ArrayMeta {
     shape: Vec<usize>,
     padding_is_zero: bool,
+    /// Range of the elements. Files of earlier versions have none.
+    #[serde(default)]
+    range: Option<IntegerRange>,
 }
 
 fn label(name: &str, content: &str, meta: &impl Serialize) -> sudare::Result<Label> {
@@ -96,7 +99,8 @@ pub fn write_array(
 ) -> sudare::Result<u64> {
     let shape = array.shape().to_vec();
     let padding_is_zero = array.padding_is_zero();
-    let label = label(name, ARRAY, &ArrayMeta { shape, padding_is_zero })?;
+    let range = Some(array.range());
+    let label = label(name, ARRAY, &ArrayMeta { shape, padding_is_zero, range })?;
     serial::write_ciphertexts(out, setting.params(), array.blocks(), &label)
 }
 
@@ -114,13 +118,21 @@ pub fn array_facts(info: &Info) -> sudare::Result<(Vec<usize>, KeyId)> {
 /// Reads the array in a file.
 ///
 /// # Errors
-/// The errors of [`array_facts`], [`Reader::ciphertexts`] and [`IntegerArray::from_blocks`].
+/// The errors of [`array_facts`], [`Reader::ciphertexts`], [`IntegerArray::from_blocks`] and
+/// [`IntegerArray::within`].
 pub fn read_array<R: Read>(reader: Reader<R>, setting: &Setting) -> array::Result<IntegerArray> {
-    let (shape, _) = array_facts(reader.info())?;
-    let padding_is_zero = read_meta::<ArrayMeta>(reader.info(), ARRAY)?.padding_is_zero;
+    array_facts(reader.info())?;
+    let ArrayMeta { shape, padding_is_zero, range } = read_meta(reader.info(), ARRAY)?;
     let layout: Layout = setting.layout(&shape)?;
     let blocks = reader.ciphertexts(setting.params())?;
-    IntegerArray::from_blocks(setting, layout, blocks, padding_is_zero)
+    let array = IntegerArray::from_blocks(setting, layout, blocks, padding_is_zero)?;
+    match range {
+        Some(range) => array.within(setting, range).map_err(|_| {
+            let problem = format!("its elements cannot be {range}");
+            sudare::Error::Malformed { what: "file", problem }.into()
+        }),
+        None => Ok(array),
+    }
 }
 
 /// Facts in a file of exact keys or arrays.
@@ -323,6 +335,7 @@ mod tests {
         assert_eq!(array_facts(open().info()).unwrap(), (vec![2, 150], decryptor.key_id()));
         let again = read_array(open(), &setting).unwrap();
         assert_eq!(decrypt(&decryptor, &setting, &again).unwrap(), plain);
+        assert_eq!((again.range().low, again.range().high), (0, 511));
         assert!(matches!(
             read_setting(&open(), Kind::SecretKey),
             Err(sudare::Error::WrongKind { .. })

@@ -14,6 +14,11 @@ struct Held {
 }
 
 impl Blocks {
+    /// Returns whether both are the same blocks, and not only equal ones.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Returns the bootstrapped blocks, if they exist.
     pub(super) fn refreshed(&self) -> Option<&Self> {
         self.0.refreshed.get()

@@ -14,9 +14,9 @@ use sudare::{
     rlwe::Level,
 };
 
-/// Number of ciphertexts that are bootstrapped together. It is large enough to share the reading of
+/// Number of ciphertexts that are bootstrapped, or looked up in tables, together. It is large enough to share the reading of
 /// keys and matrices, and small enough that intermediate results do not fill the memory.
-const TOGETHER: usize = 4;
+pub(super) const TOGETHER: usize = 4;
 
 /// Returns the bootstrapping set of this name. For an insecure ring of degree `2^n`, pass `n` as
 /// `insecure_log_n`. The set then keeps its number of levels, more than bootstrapping of fewer slots

@@ -26,7 +26,6 @@
 
 use super::{Engine, IntegerArray, PlainIntegers, Setting};
 use crate::array::{ArrayError, Result};
-use sudare::exact::Modulus;
 
 const OP: &str = "count";
 
@@ -234,9 +233,9 @@ impl CountsPlan {
         for Condition { column, accepted } in &self.conditions {
             // Beyond the last row a condition may hold for code 0. An indicator of groups is 0
             // there.
-            let coeffs =
-                indicator(engine.setting().modulus(), 0..i64::from(self.codes[*column]), accepted);
-            indicators.push(engine.polynomial(&columns[*column], &coeffs)?);
+            let codes = 0..i128::from(self.codes[*column]);
+            let accepted = |code| accepted.iter().any(|&other| i128::from(other) == code);
+            indicators.push(engine.indicated(OP, &columns[*column], codes, accepted)?);
         }
         let counted = product(engine, indicators)?;
         let sums = engine.windows(&counted, self.width())?;
@@ -257,11 +256,9 @@ impl CountsPlan {
         });
         let own = PlainIntegers::new(&self.shape(), own.collect());
         let difference = engine.add_plain(column, &own)?;
-        let k = i64::from(self.codes[self.groups[place]]);
-        // Differences of `k` codes are from `1 - k` to `k - 1`, and 0 has the place `k - 1` among
-        // them.
-        let zero = indicator(engine.setting().modulus(), 1 - k..k, &[k as u32 - 1]);
-        engine.polynomial(&difference, &zero)
+        // Differences of `k` codes are from `1 - k` to `k - 1`.
+        let k = i128::from(self.codes[self.groups[place]]);
+        engine.indicated(OP, &difference, 1 - k..k, |x| x == 0)
     }
 
     /// Decodes the counts from the decrypted result of [`CountsPlan::run`]. This is for the owner.
@@ -309,40 +306,6 @@ impl CountsPlan {
     }
 }
 
-/// Returns the coefficients of the Lagrange polynomial that is 1 at the accepted points of `domain`
-/// and 0 at the others. `accepted` has the places of points. Differences of points are units.
-fn indicator(t: Modulus, domain: core::ops::Range<i64>, accepted: &[u32]) -> Vec<i64> {
-    let points: Vec<u128> = domain.map(|x| t.reduce_i128(x.into())).collect();
-    // The product of X - x over all points, the highest coefficient last.
-    let mut all = vec![1u128];
-    for &x in &points {
-        all.insert(0, 0);
-        for i in 0..all.len() - 1 {
-            all[i] = t.sub(all[i], t.mul(x, all[i + 1]));
-        }
-    }
-    let mut sum = vec![0u128; points.len()];
-    // A code accepted twice would be added twice, and the indicator would be 2 there.
-    let mut places = accepted.to_vec();
-    places.sort_unstable();
-    places.dedup();
-    for x in places.iter().filter_map(|&place| points.get(place as usize)) {
-        // Divided by X - x, with the value of the quotient at x.
-        let mut quotient = vec![0; points.len()];
-        let mut carry = 0;
-        for i in (0..points.len()).rev() {
-            carry = t.add(all[i + 1], t.mul(carry, *x));
-            quotient[i] = carry;
-        }
-        let value = quotient.iter().rev().fold(0, |value, &c| t.add(t.mul(value, *x), c));
-        let scale = t.inverse(value).unwrap_or(0);
-        for (sum, c) in sum.iter_mut().zip(quotient) {
-            *sum = t.add(*sum, t.mul(c, scale));
-        }
-    }
-    sum.into_iter().map(|c| t.centered(c) as i64).collect()
-}
-
 /// Returns the product of arrays. The arrays of the highest levels are multiplied first.
 fn product(engine: &Engine, mut factors: Vec<IntegerArray>) -> Result<IntegerArray> {
     loop {
@@ -365,6 +328,9 @@ impl Engine {
     fn windows(&self, a: &IntegerArray, width: usize) -> Result<IntegerArray> {
         let sums = self
             .where_it_fits(OP, [a], 0, |[a]| a.map(|block| self.exact().inner_sum(block, width)))?;
+        // Padding is zero in some sums.
+        let [low, high] = a.range.ends().map(|end| end.saturating_mul(width as i128));
+        let sums = self.ranged(sums, [low.min(0), high.max(0)]);
         Ok(IntegerArray { padding_is_zero: false, ..sums })
     }
 }
@@ -429,18 +395,6 @@ mod tests {
         assert_eq!((plan.cells(), plan.cell(4), plan.cell(5)), (6, vec![2, 0], vec![2, 1]));
         check(&s, &plan, &columns);
         assert!(s.engine.bootstraps() > 0);
-    }
-
-    #[test]
-    fn indicators_are_one_where_codes_are_accepted() {
-        let t = Modulus::new(65537, 1).unwrap();
-        let coeffs = indicator(t, -3..5, &[0, 6]);
-        for x in -3..5 {
-            let power = |n: usize| t.pow(t.reduce_i128(x), n as u128) as i128;
-            let value: i128 =
-                coeffs.iter().enumerate().map(|(n, &c)| i128::from(c) * power(n)).sum();
-            assert_eq!(t.reduce_i128(value), u128::from(x == -3 || x == 3), "{x}");
-        }
     }
 
     #[test]

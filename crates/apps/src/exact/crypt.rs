@@ -1,15 +1,50 @@
 //! Encryption and decryption of arrays.
 
-use super::{IntegerArray, PlainIntegers, Setting, layout::Values};
-use crate::array::Result;
+use super::{IntegerArray, IntegerRange, PlainIntegers, Setting, layout::Values};
+use crate::array::{ArrayError, Result};
 use sudare::exact::{Decryptor, Encryptor};
 
-/// Encrypts an array.
+/// Encrypts an array. It has the range of the values, with ends that move outward to powers of two.
+/// That range is public, as the shape is.
 ///
 /// # Errors
 /// [`ArrayError::Values`](crate::array::ArrayError::Values) and similar errors if the shape does
 /// not match the values; [`sudare::Error::ValueOutOfRange`]; [`sudare::Error::ParamsMismatch`].
 pub fn encrypt(
+    encryptor: &Encryptor,
+    setting: &Setting,
+    plain: &PlainIntegers,
+) -> Result<IntegerArray> {
+    let array = encrypted(encryptor, setting, plain)?;
+    let range = IntegerRange::of(&plain.values).rounded();
+    let whole = setting.range();
+    let low = range.low.max(whole.low);
+    let high = range.high.min(whole.high);
+    Ok(IntegerArray { range: IntegerRange { low, high }, ..array })
+}
+
+/// Encrypts an array of elements in a range, which is public.
+///
+/// # Errors
+/// [`ArrayError::Argument`](crate::array::ArrayError::Argument) for a range with integers that are
+/// no elements; [`ArrayError::OutsideIntegers`](crate::array::ArrayError::OutsideIntegers) for a value
+/// outside the range; the errors of [`encrypt`].
+pub fn encrypt_within(
+    encryptor: &Encryptor,
+    setting: &Setting,
+    plain: &PlainIntegers,
+    range: IntegerRange,
+) -> Result<IntegerArray> {
+    setting.check_range(range)?;
+    if let Some(index) = plain.values.iter().position(|x| !(range.low..=range.high).contains(x)) {
+        let value = plain.values[index];
+        let IntegerRange { low, high } = range;
+        return Err(ArrayError::OutsideIntegers { index, value, low, high });
+    }
+    Ok(IntegerArray { range, ..encrypted(encryptor, setting, plain)? })
+}
+
+fn encrypted(
     encryptor: &Encryptor,
     setting: &Setting,
     plain: &PlainIntegers,

@@ -1,7 +1,7 @@
 //! Elementwise sums, products and polynomials.
 
 use super::{
-    Engine, Evaluator, IntegerArray, PlainIntegers,
+    Engine, Evaluator, IntegerArray, IntegerRange, PlainIntegers,
     layout::{Values, broadcast},
 };
 use crate::array::{ArrayError, Result};
@@ -33,7 +33,7 @@ impl Engine {
                 let blocks = vec![block.clone(); layout.blocks()].into();
                 // The one element is in all slots, so it is also beyond the last element of the new
                 // shape.
-                Ok(IntegerArray { layout, blocks, padding_is_zero: false })
+                Ok(IntegerArray { layout, blocks, padding_is_zero: false, range: a.range })
             }
             _ => Err(ArrayError::Argument {
                 op,
@@ -109,7 +109,8 @@ impl Engine {
     /// [`ArrayError::Shapes`], [`ArrayError::Argument`] for shapes that do not match;
     /// [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn add(&self, a: &IntegerArray, b: &IntegerArray) -> Result<IntegerArray> {
-        self.summed("add", a, b, |x, y| self.exact().add(x, y))
+        let ends = a.range.extremes(b.range, |x, y| x + y);
+        Ok(self.ranged(self.summed("add", a, b, |x, y| self.exact().add(x, y))?, ends))
     }
 
     /// Returns the difference.
@@ -117,7 +118,8 @@ impl Engine {
     /// # Errors
     /// The errors of [`Engine::add`].
     pub fn sub(&self, a: &IntegerArray, b: &IntegerArray) -> Result<IntegerArray> {
-        self.summed("subtract", a, b, |x, y| self.exact().sub(x, y))
+        let ends = a.range.extremes(b.range, |x, y| x - y);
+        Ok(self.ranged(self.summed("subtract", a, b, |x, y| self.exact().sub(x, y))?, ends))
     }
 
     /// Returns the negative.
@@ -125,7 +127,8 @@ impl Engine {
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn neg(&self, a: &IntegerArray) -> Result<IntegerArray> {
-        a.map(|block| self.exact().neg(block))
+        let [low, high] = a.range.ends();
+        Ok(self.ranged(a.map(|block| self.exact().neg(block))?, [-high, -low]))
     }
 
     /// Returns the sum with a plain array.
@@ -140,13 +143,15 @@ impl Engine {
             let padding_is_zero = a.padding_is_zero() && c == 0;
             let sum = self
                 .where_it_fits(OP, [a], 0, |[a]| a.map(|block| self.exact().add_const(block, c)))?;
-            return Ok(IntegerArray { padding_is_zero, ..sum });
+            let [low, high] = a.range.ends();
+            return Ok(IntegerArray { padding_is_zero, ..self.ranged(sum, [low + c, high + c]) });
         }
         let (a, plains) = self.encoded(OP, a, b)?;
         // A plain array is 0 beyond its last element, so the slots there stay as they are.
-        self.where_it_fits(OP, [&a], 0, |[a]| {
+        let sum = self.where_it_fits(OP, [&a], 0, |[a]| {
             Self::zipped(&a, &plains, |block, plain| self.exact().add_plain(block, plain))
-        })
+        })?;
+        Ok(self.ranged(sum, a.range.extremes(Self::plain_range(b), |x, y| x + y)))
     }
 
     /// Returns the product, one level below.
@@ -159,13 +164,18 @@ impl Engine {
         let (a, b) = self.paired(OP, a, b)?;
         // Zero in one factor is enough.
         let padding_is_zero = a.padding_is_zero() || b.padding_is_zero();
-        self.where_it_fits(OP, [&a, &b], 1, |[a, b]| {
+        let ends = match a.blocks.is(&b.blocks) {
+            true => power_ends(a.range, 2),
+            false => a.range.extremes(b.range, |x, y| x * y),
+        };
+        let product = self.where_it_fits(OP, [&a, &b], 1, |[a, b]| {
             let product = Self::zipped(&a, &b.blocks, |x, y| match &self.evaluator {
                 Evaluator::Bgv(evaluator) => evaluator.mul_rescale(x, y),
                 Evaluator::Bfv(evaluator) => evaluator.mul_rescale(x, y),
             })?;
             Ok(IntegerArray { padding_is_zero, ..product })
-        })
+        })?;
+        Ok(self.ranged(product, ends))
     }
 
     /// Returns the product with a plain array, one level below. A product with a scalar of
@@ -175,7 +185,8 @@ impl Engine {
     /// The errors of [`Engine::add_plain`]; [`Error::LevelExhausted`].
     pub fn mul_plain_array(&self, a: &IntegerArray, b: &PlainIntegers) -> Result<IntegerArray> {
         if let Some(c) = self.scalar(a, b)? {
-            return self.mul_scalar(a, c);
+            let product = self.mul_scalar(a, c)?;
+            return Ok(self.ranged(product, a.range.extremes(Self::plain_range(b), |x, y| x * y)));
         }
         const OP: &str = "multiply by a plain array";
         let (a, plains) = self.encoded(OP, a, b)?;
@@ -183,11 +194,16 @@ impl Engine {
             Self::zipped(&a, &plains, |block, plain| Ok(self.mul_plain(&[block], plain)?.remove(0)))
         })?;
         // Slots beyond the last element were multiplied by zero.
+        let product = self.ranged(product, a.range.extremes(Self::plain_range(b), |x, y| x * y));
         Ok(IntegerArray { padding_is_zero: true, ..product })
     }
 
     fn mul_scalar(&self, a: &IntegerArray, c: i128) -> Result<IntegerArray> {
-        let direct = || self.refreshable(a.map(|block| self.exact().mul_const(block, c))?);
+        let direct = || {
+            let product = a.map(|block| self.exact().mul_const(block, c))?;
+            self.check_refreshable(&product)?;
+            Ok(product)
+        };
         let t = self.setting.modulus();
         // At level 0 there is no level to spend, so any scalar multiplies the errors there.
         if t.centered(t.reduce_i128(c)).unsigned_abs() <= SMALL || a.level() == Level(0) {
@@ -211,11 +227,7 @@ impl Engine {
     /// Returns the only value of a plain operand that does not change the shape of `a`.
     fn scalar(&self, a: &IntegerArray, plain: &PlainIntegers) -> Result<Option<i128>> {
         plain.check(self.setting.modulus(), Values::Any)?;
-        match plain.values[..] {
-            // A scalar of more axes would add axes to the result.
-            [c] if plain.shape.len() <= a.shape().len() => Ok(Some(c.into())),
-            _ => Ok(None),
-        }
+        Ok(plain.scalar_for(a.shape()).map(i128::from))
     }
 
     /// Returns the power of each element, `ceil(log2(exponent))` levels below.
@@ -235,7 +247,8 @@ impl Engine {
             return Err(Error::LevelExhausted { op: "power", needed, level }.into());
         }
         let mut powers = BTreeMap::from([(1, a.clone())]);
-        self.power_of(&mut powers, exponent)
+        let power = self.power_of(&mut powers, exponent)?;
+        Ok(self.ranged(power, power_ends(a.range, exponent)))
     }
 
     /// Adds power `exponent`, and the powers that it is a product of, to `powers`.
@@ -285,6 +298,19 @@ impl Engine {
         })?;
         // Zeros beyond the last element become the constant coefficient.
         let padding_is_zero = a.padding_is_zero() && is_zero(&constant.into());
-        Ok(IntegerArray { padding_is_zero, ..value })
+        // A range of the values would need all of them.
+        Ok(IntegerArray { padding_is_zero, range: self.setting.range(), ..value })
+    }
+}
+
+/// Returns the lowest and the highest power of integers in a range.
+fn power_ends(range: IntegerRange, exponent: u64) -> [i128; 2] {
+    let exponent = u32::try_from(exponent).unwrap_or(u32::MAX);
+    let [low, high] = range.ends().map(|end| end.saturating_pow(exponent));
+    match exponent % 2 == 0 {
+        // The least magnitude is between both ends.
+        true if range.low < 0 && range.high > 0 => [0, low.max(high)],
+        true => [low.min(high), low.max(high)],
+        false => [low, high],
     }
 }

@@ -158,6 +158,24 @@ impl PlainIntegers {
         Self { shape: Vec::new(), values: vec![value] }
     }
 
+    /// Returns the only value, if an array of this shape stays in its shape when it is combined with
+    /// this one.
+    pub(super) fn scalar_for(&self, shape: &[usize]) -> Option<i64> {
+        match self.values[..] {
+            // A scalar of more axes would add axes to the result.
+            [c] if self.shape.len() <= shape.len() && self.shape.iter().all(|&size| size == 1) => {
+                Some(c)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the negatives. The smallest word stays as it is: no modulus has it in its range.
+    #[must_use]
+    pub fn negated(&self) -> Self {
+        Self::new(&self.shape, self.values.iter().map(|x| x.wrapping_neg()).collect())
+    }
+
     /// Rejects values that do not fill the shape, or are out of the range of elements modulo `t`:
     /// signed, unsigned, or both.
     pub(super) fn check(&self, t: Modulus, range: Values) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Products with plain matrices.
 
-use super::{Engine, IntegerArray, Layout, PlainIntegers, layout::Values};
+use super::{Engine, IntegerArray, IntegerRange, Layout, PlainIntegers, layout::Values};
 use crate::array::{ArrayError, Result};
 use std::collections::BTreeMap;
 use sudare::{
@@ -140,7 +140,9 @@ impl Engine {
         matrix.check(t, Values::Any)?;
         let entries = matrix.residues(t, &matrix.shape);
         let map = Map { from: &a.layout, to: self.setting.layout(shape)?, entries, width, side };
-        self.where_it_fits(OP, [a], 1, |[a]| self.mapped(&a, &map))
+        let ends = sums(matrix, width, side, a.range);
+        let product = self.where_it_fits(OP, [a], 1, |[a]| self.mapped(&a, &map))?;
+        Ok(self.ranged(product, ends))
     }
 
     /// Applies a map to an array by baby and giant steps. Each step is a power of two.
@@ -182,7 +184,7 @@ impl Engine {
         let layout = map.to.clone();
         // Weights are 0 for slots beyond the last element of the result.
         let padding_is_zero = true;
-        Ok(IntegerArray { layout, blocks: blocks.into(), padding_is_zero })
+        Ok(IntegerArray { layout, blocks: blocks.into(), padding_is_zero, range: a.range })
     }
 
     /// Multiplies an image of a block by weights, without rescaling.
@@ -236,6 +238,26 @@ impl Engine {
         images.insert(factor, image.clone());
         Ok(image)
     }
+}
+
+/// Returns the lowest and the highest sum of a row (on the left) or a column of a matrix, times
+/// elements of a range.
+fn sums(matrix: &PlainIntegers, width: usize, side: Side, range: IntegerRange) -> [i128; 2] {
+    let of_column = matches!(side, Side::Right { .. });
+    // A matrix of one axis is a row on the left and a column on the right, as its width says.
+    let lines = if of_column { width } else { matrix.values.len() / width };
+    let mut all = vec![[0i128; 2]; lines];
+    for (i, &weight) in matrix.values.iter().enumerate() {
+        let line = if of_column { i % width } else { i / width };
+        let weight = IntegerRange { low: weight, high: weight };
+        let [low, high] = range.extremes(weight, i128::saturating_mul);
+        let [least, most] = &mut all[line];
+        *least = least.saturating_add(low);
+        *most = most.saturating_add(high);
+    }
+    let low = all.iter().map(|[low, _]| *low).min().unwrap_or(0);
+    let high = all.iter().map(|[_, high]| *high).max().unwrap_or(0);
+    [low, high]
 }
 
 /// Returns every image that baby steps can make of `blocks` blocks.

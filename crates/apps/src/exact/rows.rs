@@ -73,7 +73,9 @@ impl Engine {
                 self.mul_plain_array(a, &ones)?
             }
         };
-        self.where_it_fits("sum", [&masked], 0, |[a]| {
+        let elements = a.layout.elements() as i128;
+        let ends = a.range.ends().map(|end| end.saturating_mul(elements));
+        let sum = self.where_it_fits("sum", [&masked], 0, |[a]| {
             let exact = self.exact();
             // Blocks are added first, so that one block needs key switches instead of all.
             let total = a.blocks.iter().cloned().map(Ok);
@@ -85,7 +87,9 @@ impl Engine {
                 layout: scalar.clone(),
                 blocks: vec![sum].into(),
                 padding_is_zero: true,
+                range: a.range,
             })
-        })
+        })?;
+        Ok(self.ranged(sum, ends))
     }
 }

@@ -8,7 +8,7 @@ use sudare::{
 
 pub(super) struct Session {
     pub(super) setting: Setting,
-    encryptor: Encryptor,
+    pub(super) encryptor: Encryptor,
     pub(super) decryptor: Decryptor,
     pub(super) engine: Engine,
 }

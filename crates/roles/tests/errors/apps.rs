@@ -44,6 +44,8 @@ fn arrays() -> Vec<ArrayError> {
             end: 8.0,
         },
         ArrayError::OutsideRange { op: "within", index: 3, value: 2.5, low: -1.0, high: 1.0 },
+        ArrayError::OutsideIntegers { index: 3, value: 300, low: 0, high: 255 },
+        ArrayError::TableRange { op: "compare", low: -5000, high: 5000, count: 10_001, most: 4096 },
         ArrayError::Overflow { excess_bits: 2.5 },
         ArrayError::IntervalUnchecked { found: 1.25 },
     ]
