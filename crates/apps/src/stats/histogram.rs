@@ -440,8 +440,10 @@ impl HistogramPlan {
             let lower = core::iter::once(bins.above() as f64);
             let upper = upper.chain(above.iter().copied());
             let lower = above.iter().copied().chain(lower);
-            // Errors may make an empty bin negative.
-            let counts: Vec<f64> = upper.zip(lower).map(|(a, b)| (a - b).max(0.0)).collect();
+            // Errors may make an empty bin negative. Adding 0 turns -0 into 0: which of them `max`
+            // returns differs by platform.
+            let counts = upper.zip(lower).map(|(a, b)| (a - b).max(0.0) + 0.0);
+            let counts: Vec<f64> = counts.collect();
             let of_count = |bin: usize| match (exact, bins.is_centred()) {
                 (true, _) => 0.0,
                 // The first and the last bin have one edge whose count is exact.
