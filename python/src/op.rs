@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sudare::circuits::ckks::ComplexOps;
 use sudare_apps::{
     array::{Array, ArrayError, Engine, PlainArray},
-    exact::{self, IntegerArray, PlainIntegers},
+    exact::{self, Comparison, IntegerArray, Operand},
 };
 
 /// An operation, as Python holds it.
@@ -93,6 +93,13 @@ pub enum Op {
     SwapRows,
     /// The same elements, bootstrapped.
     Bootstrap,
+    /// A comparison of elements, with broadcasting.
+    Compare {
+        /// The comparison.
+        comparison: Comparison,
+    },
+    /// Elements of the second or the third operand, where the first is 1 or 0.
+    Select,
     /// A function of elements, or of pairs of them with broadcasting.
     Function {
         /// The function.
@@ -106,14 +113,6 @@ pub enum Value<E: ComplexOps> {
     Encrypted(Array<E>),
     /// In the clear for the machine that computes.
     Plain(PlainArray),
-}
-
-/// An operand of integers.
-pub enum Exact {
-    /// Encrypted.
-    Encrypted(IntegerArray),
-    /// In the clear for the machine that computes.
-    Plain(PlainIntegers),
 }
 
 #[pymethods]
@@ -185,6 +184,34 @@ impl PyOp {
     #[staticmethod]
     fn bootstrap() -> Self {
         Self(Op::Bootstrap)
+    }
+    #[staticmethod]
+    fn less() -> Self {
+        Self(Op::Compare { comparison: Comparison::Less })
+    }
+    #[staticmethod]
+    fn less_equal() -> Self {
+        Self(Op::Compare { comparison: Comparison::LessEqual })
+    }
+    #[staticmethod]
+    fn greater() -> Self {
+        Self(Op::Compare { comparison: Comparison::Greater })
+    }
+    #[staticmethod]
+    fn greater_equal() -> Self {
+        Self(Op::Compare { comparison: Comparison::GreaterEqual })
+    }
+    #[staticmethod]
+    fn equal() -> Self {
+        Self(Op::Compare { comparison: Comparison::Equal })
+    }
+    #[staticmethod]
+    fn not_equal() -> Self {
+        Self(Op::Compare { comparison: Comparison::NotEqual })
+    }
+    #[staticmethod]
+    fn select() -> Self {
+        Self(Op::Select)
     }
     #[staticmethod]
     fn function(function: &Function) -> Self {
@@ -270,16 +297,16 @@ impl Op {
     pub fn apply_exactly(
         &self,
         engine: &exact::Engine,
-        operands: &[Exact],
+        operands: &[Operand],
     ) -> Result<IntegerArray, ArrayError> {
-        use Exact::{Encrypted, Plain};
+        use Operand::{Encrypted, Plain};
         match (self, operands) {
             (Self::Add, [Encrypted(a), Encrypted(b)]) => engine.add(a, b),
             (Self::Add, [Encrypted(a), Plain(b)] | [Plain(b), Encrypted(a)]) => {
                 engine.add_plain(a, b)
             }
             (Self::Sub, [Encrypted(a), Encrypted(b)]) => engine.sub(a, b),
-            (Self::Sub, [Encrypted(a), Plain(b)]) => engine.add_plain(a, &negated(b)),
+            (Self::Sub, [Encrypted(a), Plain(b)]) => engine.add_plain(a, &b.negated()),
             (Self::Sub, [Plain(a), Encrypted(b)]) => engine.add_plain(&engine.neg(b)?, a),
             (Self::Mul, [Encrypted(a), Encrypted(b)]) => engine.mul(a, b),
             (Self::Mul, [Encrypted(a), Plain(b)] | [Plain(b), Encrypted(a)]) => {
@@ -311,6 +338,8 @@ impl Op {
             (Self::Rotate { steps }, [Encrypted(a)]) => engine.rotate(a, *steps),
             (Self::SwapRows, [Encrypted(a)]) => engine.swap_rows(a),
             (Self::Bootstrap, [Encrypted(a)]) => engine.bootstrap(a),
+            (Self::Compare { comparison }, [a, b]) => engine.compare(a, *comparison, b),
+            (Self::Select, [Encrypted(mask), a, b]) => engine.select(mask, a, b),
             _ => self.fails(operands.len()),
         }
     }
@@ -369,11 +398,6 @@ impl Op {
             _ => self.fails(shapes.len()),
         }
     }
-}
-
-/// Returns the negatives. The smallest word stays as it is: no modulus has it in its range.
-fn negated(plain: &PlainIntegers) -> PlainIntegers {
-    PlainIntegers::new(&plain.shape, plain.values.iter().map(|x| x.wrapping_neg()).collect())
 }
 
 /// Refuses axes that do not exist or are named twice.

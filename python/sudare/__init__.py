@@ -23,7 +23,7 @@ from sudare._integer_context import (
     IntegerExplanation,
     IntegerKeys,
 )
-from sudare._integers import EncryptedIntegers
+from sudare._integers import EncryptedBooleans, EncryptedIntegers
 from sudare._native import (
     EvaluationKeys,
     IntegerEvaluationKeys,
@@ -42,6 +42,7 @@ __all__ = [
     "Client",
     "Context",
     "EncryptedArray",
+    "EncryptedBooleans",
     "EncryptedIntegers",
     "EncryptedResult",
     "EncryptedTable",

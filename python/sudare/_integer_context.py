@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from sudare import _native, errors
 from sudare._encrypted import natives
 from sudare._explain import _megabytes
-from sudare._integers import EncryptedIntegers, Ints, integers
+from sudare._integers import EncryptedBooleans, EncryptedIntegers, _is_mask, _OfRange, integers
 from sudare._keys import ContextOf, KeysOf
 from sudare._native import IntegerEvaluationKeys, IntegerPublicKey, IntegerSecretKey, Op
-from sudare._plain import flag, optional, path_of, string, whole
+from sudare._plain import array_of, flag, items, optional, path_of, shown, string, whole
 from sudare._progress import Progress
 
 
@@ -187,7 +191,9 @@ class IntegerContext(
         modulus = whole(t, "t", 2, 2**62 - 1)
         levels = optional(whole, depth, "depth") or 0
         make = _native.IntegerPlan.bootstrapping if bootstrap else _native.IntegerPlan.leveled
-        self._start(make(modulus, levels, string(scheme, "scheme"), flag(signed, "signed")), progress)
+        self._start(
+            make(modulus, levels, string(scheme, "scheme"), flag(signed, "signed")), progress
+        )
 
     @classmethod
     def preset(
@@ -252,14 +258,74 @@ class IntegerContext(
         """True if elements decrypt to integers in `(-t/2, t/2]`, and false for `[0, t)`."""
         return self._parameters.signed
 
-    def encrypt(self, values: object) -> EncryptedIntegers:
-        """Encrypts an array of integers, which must lie in the range of the context."""
-        value = _native.encrypt_integers(self.keys.public, integers(values), self._callback)
+    def encrypt(
+        self, values: object, *, low: int | None = None, high: int | None = None
+    ) -> EncryptedIntegers:
+        """Encrypts an array of integers, which must lie in the range of the context.
+
+        The array knows a range of its elements, which is public. Without `high`, it is read off the values,
+        and its ends move outward: to 0, to `-2**k` or to `2**k - 1`. Comparisons and tables are faster on
+        smaller ranges.
+
+        Parameters
+        ----------
+        values : array_like
+            Integers, or booleans, which become 0 and 1: `astype(bool)` makes an encrypted mask of them.
+        low, high : int, optional
+            The range that you declare, with `low=0` by default. Values outside it are refused.
+        """
+        numbers = integers(values)
+        declared = None
+        if high is not None:
+            ends = 0 if low is None else low, high
+            declared = (whole(ends[0], "low", -_MOST, _MOST), whole(ends[1], "high", -_MOST, _MOST))
+        elif low is not None:
+            raise errors.ArgumentError(f"low is {shown(low)} without high: pass both")
+        value = _native.encrypt_integers(self.keys.public, numbers, declared, self._callback)
         return EncryptedIntegers(self, value)
 
-    def decrypt(self, array: EncryptedIntegers) -> Ints:
+    def decrypt(self, array: EncryptedIntegers) -> npt.NDArray[Any]:
         """Decrypts an array exactly: for the owner of the secret key."""
-        return _native.decrypt_integers(self.keys.secret, EncryptedIntegers._of(array)._value)
+        array = EncryptedIntegers._of(array)
+        return _native.decrypt_integers(self.keys.secret, array._value).astype(
+            array.dtype, copy=False
+        )
+
+    def table(self, x: EncryptedIntegers, f: object) -> EncryptedIntegers:
+        """Returns any function of each element; see `tables`."""
+        return self.tables(x, [f])[0]
+
+    def tables(self, x: EncryptedIntegers, functions: Sequence[object]) -> list[EncryptedIntegers]:
+        """Returns several functions of each element, which together cost less than one after the other.
+
+        The functions are polynomials on the known range of the elements, `x.low` to `x.high`, which may have
+        up to 4096 integers. A range of `n` integers takes `ceil(log2(n))` levels. The machine that computes
+        knows the functions, but not the elements.
+
+        Parameters
+        ----------
+        x : EncryptedIntegers
+            An array of this context.
+        functions : sequence
+            Each is a function of an integer, or an array with the value for each integer of the range, from
+            `x.low` on. Values are integers or booleans.
+
+        Returns
+        -------
+        list of EncryptedIntegers
+            One array for each function, of booleans if all its values are.
+        """
+        x = EncryptedIntegers._of(x)
+        points = self._engine.points(x._attached)
+        values = [_values(f, points) for f in items(functions, "functions", "a list of functions")]
+        if not values:
+            raise errors.ArgumentError("functions is empty: pass one or more")
+        words = [integers(found) for found in values]
+        arrays = self._engine.tables(x._attached, words, self._callback)
+        kinds = [
+            EncryptedBooleans if found.dtype.kind == "b" else EncryptedIntegers for found in values
+        ]
+        return [kind(self, array) for kind, array in zip(kinds, arrays, strict=True)]
 
     def noise_budget(self, array: EncryptedIntegers) -> float:
         """Measures the bits by which the errors in an array may still grow.
@@ -277,12 +343,21 @@ class IntegerContext(
         too few levels. Call this to choose the moment, such as before several results are computed from one
         array. An array remembers its bootstrapped form, so it is bootstrapped once.
         """
-        return self._apply(Op.bootstrap(), [EncryptedIntegers._of(array)])
+        array = EncryptedIntegers._of(array)
+        return array._like(self._apply(Op.bootstrap(), [array])._value)
 
     def attach(self, array: EncryptedIntegers) -> EncryptedIntegers:
         """Returns the same array, to compute with in this context, whose key it must have."""
         value = EncryptedIntegers._of(array)._value
-        return EncryptedIntegers(self, value.attached(self.keys.any))
+        attached = EncryptedIntegers(self, value.attached(self.keys.any))
+        if not isinstance(array, EncryptedBooleans):
+            return attached
+        if not _is_mask(attached):
+            raise errors.DtypeError(
+                f"the file has integers from {attached.low} to {attached.high}, but booleans were expected: read "
+                "it with sudare.EncryptedIntegers.from_bytes"
+            )
+        return attached.astype(bool)
 
     def load(self, path: str | os.PathLike[str]) -> EncryptedIntegers:
         """Opens an array that `EncryptedIntegers.save` wrote."""
@@ -304,3 +379,19 @@ class IntegerContext(
 
     def __repr__(self) -> str:
         return f"IntegerContext({self.scheme}, t={self.t}, {self._made or 'no keys yet'})"
+
+
+_MOST = 2**63 - 1
+
+
+def _values(f: Any, points: list[int]) -> npt.NDArray[Any]:
+    """Returns the values of a table at its points."""
+    if isinstance(f, _OfRange):
+        return np.asarray(f.f(np.array(points)))
+    found = array_of([f(x) for x in points] if callable(f) else f)
+    if found.shape != (len(points),):
+        raise errors.ShapeError(
+            f"a table has the shape {found.shape}, but elements are from {points[0]} to {points[-1]}: pass a "
+            f"function of an integer, or one value for each of these {len(points)} integers"
+        )
+    return found

@@ -1,7 +1,7 @@
 //! Files of exact arrays (BGV and BFV) and of their keys.
 //!
 //! Key files name the scheme and whether elements may be negative, so owner and server agree on
-//! both. Array files name the shape.
+//! both. Array files name the shape and the range of the elements.
 
 use crate::{
     error::{Error, Result},

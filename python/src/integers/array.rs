@@ -9,7 +9,7 @@ use crate::{
     job,
     keys::{check, common::Identity},
     numbers::Numbers,
-    op::{Exact, PyOp},
+    op::PyOp,
     source::{Memory, save, written},
 };
 use pyo3::{prelude::*, types::PyBytes};
@@ -18,7 +18,7 @@ use sudare::{
     exact::{Encryptor, serial::Reader},
     rlwe::KeyId,
 };
-use sudare_apps::exact::{self, Engine, IntegerArray};
+use sudare_apps::exact::{self, Engine, IntegerArray, IntegerRange, Operand as ExactOperand};
 use sudare_roles::{
     exact_files,
     os::files::{Access, Watch},
@@ -126,6 +126,28 @@ impl Integers {
         }
     }
 
+    /// Returns the same elements, which are promised to lie between two integers.
+    fn within(&self, low: i64, high: i64) -> Result<Self> {
+        match &self.0 {
+            Form::Encrypted(found) => {
+                let range = IntegerRange { low, high };
+                Ok(Self::of(&found.set, found.array.within(&found.set.setting, range)?))
+            }
+            Form::Stored(..) => Err(Error::Bug("an array in a file was to be computed with")),
+        }
+    }
+
+    #[getter]
+    fn range(&self) -> Option<(i64, i64)> {
+        match &self.0 {
+            Form::Encrypted(found) => {
+                let IntegerRange { low, high } = found.array.range();
+                Some((low, high))
+            }
+            Form::Stored(..) => None,
+        }
+    }
+
     #[getter]
     fn shape(&self) -> &[usize] {
         match &self.0 {
@@ -209,8 +231,8 @@ impl IntegerEngine {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<Integers> {
         let value = |operand| match operand {
-            Operand::Array(array) => array.encrypted(py, &self.set).map(Exact::Encrypted),
-            Operand::Plain(words) => Ok(Exact::Plain(words.into())),
+            Operand::Array(array) => array.encrypted(py, &self.set).map(ExactOperand::Encrypted),
+            Operand::Plain(words) => Ok(ExactOperand::Plain(words.into())),
         };
         let operands = operands.into_iter().map(value).collect::<Result<Vec<_>>>()?;
         let op = op.0.clone();
@@ -225,22 +247,57 @@ impl IntegerEngine {
         })?;
         Ok(Integers::of(&self.set, found))
     }
+
+    /// Returns all integers of the range of an array, if a table can have as many.
+    fn points(&self, py: Python<'_>, array: &Integers) -> Result<Vec<i64>> {
+        let array = array.encrypted(py, &self.set)?;
+        Ok(self.engine.table_points(&array)?)
+    }
+
+    /// Returns functions of each element, by their values for the points of an array.
+    #[pyo3(signature = (array, functions, progress=None))]
+    fn tables(
+        &self,
+        py: Python<'_>,
+        array: &Integers,
+        functions: Vec<Numbers<i64>>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> Result<Vec<Integers>> {
+        let array = array.encrypted(py, &self.set)?;
+        let functions: Vec<Vec<i64>> = functions.into_iter().map(|f| f.values).collect();
+        let engine = Arc::clone(&self.engine);
+        let watch = self.watch.clone();
+        let found = job::run(py, progress, move |_| {
+            check(watch.as_deref())?;
+            let results = engine.tables(&array, &functions)?;
+            check(watch.as_deref())?;
+            Ok(results)
+        })?;
+        Ok(found.into_iter().map(|array| Integers::of(&self.set, array)).collect())
+    }
 }
 
 /// Encrypts a new array under the key.
 #[pyfunction]
-#[pyo3(signature = (key, words, progress=None))]
+#[pyo3(signature = (key, words, declared=None, progress=None))]
 pub fn encrypt_integers(
     py: Python<'_>,
     key: &IntegerPublicKey,
     words: Numbers<i64>,
+    declared: Option<(i64, i64)>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<Integers> {
     let setting = key.set.setting.clone();
     let own_key = Arc::clone(&key.key);
     let array = job::run(py, progress, move |_| {
         let encryptor = Encryptor::new(setting.params(), own_key)?;
-        Ok(exact::encrypt(&encryptor, &setting, &words.into())?)
+        Ok(match declared {
+            Some((low, high)) => {
+                let range = IntegerRange { low, high };
+                exact::encrypt_within(&encryptor, &setting, &words.into(), range)?
+            }
+            None => exact::encrypt(&encryptor, &setting, &words.into())?,
+        })
     })?;
     Ok(Integers::of(&key.set, array))
 }

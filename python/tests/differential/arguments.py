@@ -111,6 +111,7 @@ def _world() -> dict[str, Any]:
         "integers": integers,
         "x": ctx.encrypt(X),
         "i": integers.encrypt([[1, 2], [3, 4]]),
+        "b": integers.encrypt([[1, 0], [0, 1]]).astype(bool),
         "frame": pd.DataFrame(X, columns=["a", "b", "c"]),
         "summary": stats.run(X),
         "groups": stats.run({"k": y, "a": X[:, 0]}, "groups", by="k"),
@@ -384,7 +385,15 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
         lambda w, **o: sudare.IntegerContext.from_keys(**o),
         {"evaluation": None, "public": None, "secret": None, "expect": None, "progress": None},
     ),
-    "IntegerContext.encrypt": (lambda w, **o: w["integers"].encrypt(**o), {"values": [1]}),
+    "IntegerContext.encrypt": (
+        lambda w, **o: w["integers"].encrypt(**o),
+        {"values": [1], "low": None, "high": None},
+    ),
+    "IntegerContext.table": (lambda w, **o: w["integers"].table(**o), {"x": Of("i"), "f": int}),
+    "IntegerContext.tables": (
+        lambda w, **o: w["integers"].tables(**o),
+        {"x": Of("i"), "functions": [int, abs]},
+    ),
     "IntegerContext.decrypt": (lambda w, **o: w["integers"].decrypt(**o), {"array": Of("i")}),
     "IntegerContext.noise_budget": (lambda w, **o: w["integers"].noise_budget(**o), {"array": Of("i")}),
     "IntegerContext.bootstrap": (lambda w, **o: w["integers"].bootstrap(**o), {"array": Of("i")}),
@@ -399,6 +408,9 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
     "EncryptedIntegers.dot": (lambda w, **o: w["i"].dot(**o), {"other": 2}),
     "EncryptedIntegers.polynomial": (lambda w, **o: w["i"].polynomial(**o), {"coefficients": [1, 2]}),
     "EncryptedIntegers.rotate": (lambda w, **o: w["i"].rotate(**o), {"k": 1}),
+    "EncryptedIntegers.within": (lambda w, **o: w["i"].within(**o), {"low": 0, "high": 7}),
+    "EncryptedIntegers.clip": (lambda w, **o: w["i"].clip(**o), {"min": 1, "max": 3}),
+    "EncryptedIntegers.astype": (lambda w, **o: w["i"].astype(**o), {"dtype": int}),
     "integers plus": (lambda w, other: w["i"] + other, {"other": 1}),
     "integers power": (lambda w, exponent: w["i"] ** exponent, {"exponent": 2}),
     "integers matmul": (lambda w, other: other @ w["i"], {"other": np.ones((2, 2), int)}),
@@ -940,12 +952,25 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
 }
 
 
+# Booleans are integers with operators of their own.
+CALLS.update(
+    {
+        name.replace("Integers", "Booleans"): (
+            lambda w, call=call, **o: call({**w, "i": w["b"]}, **o),
+            usual,
+        )
+        for name, (call, usual) in CALLS.items()
+        if name.startswith("EncryptedIntegers.")
+    }
+)
+
+
 EXCUSED = {
     # Made by other calls alone.
     "client.Job", "functions.Function", "functions.PairFunction", "nn.Batch", "nn.Keys", "nn.Network",
     "nn.Plan", "nn.Secret", "nn.Weights", "scoring.Plan", "search.Plan", "search.Scores", "stats.Groups",
     "stats.Histograms", "stats.Plan", "stats.Summary", "EncryptedArray", "EncryptedIntegers", "Keys",
-    "IntegerKeys", "Explanation.of",
+    "EncryptedBooleans", "IntegerKeys", "Explanation.of",
 }  # fmt: skip
 
 
