@@ -30,9 +30,12 @@ pub struct Data {
 #[pymethods]
 impl Data {
     /// Makes a table with rows of `columns`. `encoding` (JSON) states how other columns became these.
-    /// With `text_labels`, classes are text even where they look like numbers.
+    /// With `text_labels`, classes are text even where they look like numbers. `row_weights` has the
+    /// weight of each row in a training.
     #[new]
-    #[pyo3(signature = (columns, numbers, *, labels=None, encoding=None, text_labels=false))]
+    #[pyo3(signature = (
+        columns, numbers, *, labels=None, encoding=None, text_labels=false, row_weights=None
+    ))]
     fn new(
         py: Python<'_>,
         columns: Vec<String>,
@@ -40,6 +43,7 @@ impl Data {
         labels: Option<Labels>,
         encoding: Option<&str>,
         text_labels: bool,
+        row_weights: Option<Vec<f64>>,
     ) -> Result<Self> {
         let encoding: Option<Encoding> = encoding.map(from_json).transpose()?;
         job::detached(py, || {
@@ -51,6 +55,9 @@ impl Data {
             let mut table = table.map_err(Engine::from)?;
             if text_labels {
                 table = table.with_text_labels();
+            }
+            if let Some(weights) = row_weights {
+                table = table.with_row_weights(weights).map_err(Engine::from)?;
             }
             Ok(Self { table: Arc::new(table), encoding })
         })

@@ -26,6 +26,45 @@ import warnings
 from typing import TYPE_CHECKING
 
 
+__all__ = [
+    "ArgumentError",
+    "BeyondBoundError",
+    "BugError",
+    "DtypeError",
+    "Error",
+    "ExistsError",
+    "FileError",
+    "LevelExhaustedError",
+    "MismatchError",
+    "MissingDependencyError",
+    "MissingFileError",
+    "MissingKeyError",
+    "NnError",
+    "NotFittedError",
+    "OutOfMemoryError",
+    "OutOfRoomError",
+    "OutsideIntervalError",
+    "OutsideRangeError",
+    "ParametersError",
+    "PassphraseError",
+    "PooledError",
+    "PrecisionWarning",
+    "RefusedError",
+    "ReleaseError",
+    "SearchError",
+    "SecurityWarning",
+    "ShapeError",
+    "TableError",
+    "UnreachableError",
+    "UnsupportedError",
+    "WrongFileError",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 class Error(Exception):
     """The base class of all errors of sudare.
 
@@ -185,7 +224,7 @@ _KINDS = {
     ArgumentError: """
         Argument Array Batch Circuit ClassWeight ClassWeightCount Classes Degree Edges Finished
         GroupKey Iterations LearningRate NoClassWeights NotAMultiple NotAUnit NotInSlots Penalty Quantile
-        ReadOption Regression Sample Split Tables TooManyDiagonals TooMuchWork UnplannedClassWeights
+        ReadOption Regression RowWeights Sample Split Tables TooManyDiagonals TooMuchWork UnplannedClassWeights
         Usage Weights Workers""",
     ShapeError: """
         Shape Axis Empty Length Range Rows Shapes SlotMismatch SlotRows TableClasses TableShape TooFew

@@ -67,7 +67,7 @@ mod work;
 pub use error::{Error, Result};
 pub use job::Job;
 pub use plan::TrainPlan;
-pub use prepare::{Moments, Prepared, Transform};
+pub use prepare::{Moments, Prepared, Transform, class_sums};
 pub use score::job::{Probability, ScoreJob, ScoredModel};
 pub use score::{ScorePlan, Scorer, Scores, Weights};
 pub use spec::{

@@ -419,6 +419,12 @@ pub enum TableError {
         /// The problem.
         problem: String,
     },
+    /// The weights of rows cannot be used.
+    #[error("the weights of rows cannot be used: {problem}; pass finite weights of at least 0")]
+    RowWeights {
+        /// The problem.
+        problem: String,
+    },
     /// The target has more than two classes.
     #[error(
         "target column {column:?} has {count} classes, {classes}, but two are needed here; combine \

@@ -68,7 +68,15 @@ pub struct Table {
     columns: Vec<String>,
     values: Vec<f64>,
     target: Option<Target>,
+    row_weights: Option<RowWeights>,
     dropped: usize,
+}
+
+#[derive(Clone, PartialEq)]
+struct RowWeights {
+    /// The weight of each row, divided by the mean.
+    relative: Vec<f64>,
+    mean: f64,
 }
 
 #[derive(Clone, PartialEq)]
@@ -234,7 +242,7 @@ impl Table {
         {
             return Err(TableError::Shape { what: "labels", found: members.len(), needed: rows });
         }
-        Ok(Self { columns, values, target, dropped: 0 })
+        Ok(Self { columns, values, target, row_weights: None, dropped: 0 })
     }
 
     /// Returns a data set that is part of this crate, with its target. These are `"lbw"`, the Low
@@ -357,6 +365,41 @@ impl Table {
         self.target.as_ref().is_some_and(|target| target.is_text)
     }
 
+    /// Returns the table with a weight for each row, by which a training multiplies its loss.
+    ///
+    /// # Errors
+    /// [`TableError::Shape`] for another number of weights, and [`TableError::RowWeights`] unless
+    /// they are finite and not negative, with a finite and positive sum.
+    pub fn with_row_weights(mut self, weights: Vec<f64>) -> Result<Self, TableError> {
+        let rows = self.rows();
+        if weights.len() != rows {
+            let found = weights.len();
+            return Err(TableError::Shape { what: "row weights", found, needed: rows });
+        }
+        let bad = |weight: &f64| !(weight.is_finite() && *weight >= 0.0);
+        if let Some(row) = weights.iter().position(bad) {
+            let problem = format!("row {row} has the weight {}", weights[row]);
+            return Err(TableError::RowWeights { problem });
+        }
+        let mean = weights.iter().sum::<f64>() / rows as f64;
+        if !(mean.is_finite() && mean > 0.0) {
+            return Err(TableError::RowWeights { problem: format!("their mean is {mean}") });
+        }
+        let relative = weights.iter().map(|weight| weight / mean).collect();
+        self.row_weights = Some(RowWeights { relative, mean });
+        Ok(self)
+    }
+
+    /// Returns the weights of the rows, divided by their mean.
+    pub fn row_weights(&self) -> Option<&[f64]> {
+        self.row_weights.as_ref().map(|weights| &weights.relative[..])
+    }
+
+    /// Returns the mean of the weights of the rows, which is 1 for a table without weights.
+    pub fn mean_row_weight(&self) -> f64 {
+        self.row_weights.as_ref().map_or(1.0, |weights| weights.mean)
+    }
+
     fn labelled(&self) -> Result<&Target, TableError> {
         self.target.as_ref().ok_or(TableError::NoTarget)
     }
@@ -379,6 +422,9 @@ impl Table {
             if let Some(target) = &mut self.target {
                 target.members.swap(first, second);
             }
+            if let Some(weights) = &mut self.row_weights {
+                weights.relative.swap(first, second);
+            }
         });
     }
 
@@ -386,7 +432,7 @@ impl Table {
     ///
     /// # Errors
     /// [`TableError::UnknownRow`] for an index beyond the table, [`TableError::Empty`] without
-    /// indices.
+    /// indices, [`TableError::RowWeights`] if all weights of these rows are 0.
     pub fn take(&self, rows: &[usize]) -> Result<Self, TableError> {
         let found = self.rows();
         let features = self.features();
@@ -407,7 +453,14 @@ impl Table {
                 members: rows.iter().map(|&row| members[row]).collect(),
                 is_text: *is_text,
             });
-        Ok(Self { columns: self.columns.clone(), values, target, dropped: 0 })
+        let taken =
+            Self { columns: self.columns.clone(), values, target, row_weights: None, dropped: 0 };
+        match &self.row_weights {
+            None => Ok(taken),
+            Some(RowWeights { relative, mean }) => {
+                taken.with_row_weights(rows.iter().map(|&row| relative[row] * mean).collect())
+            }
+        }
     }
 
     /// Splits the table in two: rows to train on, and a `share` of the rows that is held out for

@@ -43,6 +43,34 @@ fn rows_are_shuffled() {
 }
 
 #[test]
+fn weights_stay_with_their_rows() {
+    let plain = classified(&[0, 1, 2, 1]);
+    assert_eq!((plain.row_weights(), plain.mean_row_weight()), (None, 1.0));
+    let table = plain.clone().with_row_weights(vec![0.0, 2.0, 4.0, 6.0]).unwrap();
+    assert_eq!(table.mean_row_weight(), 3.0);
+    let expect = |table: &Table, mean: f64| {
+        let weights = table.row_weights().unwrap();
+        for (row, weight) in table.iter_rows().zip(weights) {
+            assert!((weight * mean - 2.0 * row[0]).abs() < 1e-15, "{row:?}: {weight}");
+        }
+    };
+    expect(&table, 3.0);
+    for k in 0..5 {
+        let mut shuffled = table.clone();
+        shuffled.shuffle(&Seed::from_bytes([k; 32]));
+        expect(&shuffled, 3.0);
+    }
+    expect(&table.take(&[3, 1, 3, 2]).unwrap(), 4.5);
+    assert!(matches!(table.take(&[0]), Err(TableError::RowWeights { .. })));
+    for weights in [[1.0, -1.0, 1.0, 1.0], [f64::NAN; 4], [0.0; 4], [f64::MAX; 4]] {
+        let refused = plain.clone().with_row_weights(weights.to_vec());
+        assert!(matches!(refused, Err(TableError::RowWeights { .. })), "{weights:?}");
+    }
+    let refused = plain.with_row_weights(vec![1.0; 3]);
+    assert_eq!(refused, Err(TableError::Shape { what: "row weights", found: 3, needed: 4 }));
+}
+
+#[test]
 fn new_checks_names_shape_and_values() {
     let names = |names: &[&str]| names.iter().map(|&name| name.into()).collect::<Vec<String>>();
     let ab = || names(&["a", "b"]);

@@ -82,9 +82,9 @@ pub enum Error {
     },
     /// A few rows have such a large weight that errors of encryption would be amplified too much.
     #[error(
-        "by their class weights, rows of a batch weigh up to {found:.1} (root mean square), but at \
-         most {most:.1} can be trained under encryption: choose class weights that are closer \
-         together, leave out rows of the class with the smaller weight, or use larger batches"
+        "by their weights, rows of a batch weigh up to {found:.1} (root mean square), but at most \
+         {most:.1} can be trained under encryption: choose weights that are closer together, leave \
+         out rows with small weights, or use larger batches"
     )]
     RowsTooHeavy {
         /// The largest root mean square of the weights of the rows of a batch.

@@ -396,7 +396,7 @@ impl Transform {
 pub struct Prepared<'a> {
     pub(super) table: &'a Table,
     pub(super) transform: Transform,
-    /// Weights of the rows of each class.
+    /// Weights of the classes, by which the own weights of rows are multiplied.
     pub(super) row_weights: Vec<f64>,
     /// Batches of the actual rows, in the same number as the planned batches.
     pub(super) batches: Batches,
@@ -408,7 +408,8 @@ pub struct Prepared<'a> {
 
 impl<'a> Prepared<'a> {
     /// Prepares a table of at most `planned` rows by its own moments. `given` are class weights,
-    /// for [`ClassWeights::Given`](super::ClassWeights::Given).
+    /// for [`ClassWeights::Given`](super::ClassWeights::Given). A table whose rows have weights
+    /// needs a plan with class weights.
     ///
     /// # Errors
     /// [`Error::Table`] if it has no target; [`Error::Train`]; [`Error::TooManyToCorrelate`].
@@ -419,9 +420,13 @@ impl<'a> Prepared<'a> {
         given: Option<&[f64]>,
     ) -> Result<Self> {
         spec.check()?;
-        let counts = class_counts(table)?;
-        let row_weights = spec.row_weights(&counts, given)?;
-        let alpha = spec.alpha(&counts, given)?;
+        let sums = class_sums(table)?;
+        if table.row_weights().is_some() && spec.class_weights.is_none() {
+            return Err(TrainError::UnplannedClassWeights.into());
+        }
+        let row_weights = spec.row_weights(&sums, given)?;
+        let unscaled: Vec<f64> = sums.iter().map(|sum| sum * table.mean_row_weight()).collect();
+        let alpha = spec.alpha(&unscaled, given)?;
         let transform = match (spec.preparation, spec.penalty) {
             // Correlations are not needed.
             (Preparation::Scale, Penalty::None) => {
@@ -481,7 +486,8 @@ impl<'a> Prepared<'a> {
         &self.transform
     }
 
-    /// Returns the weight of the rows of each class. The mean over all rows is 1.
+    /// Returns the weight of each class. Multiplied by the own weights of rows, the mean over all
+    /// rows is 1.
     #[must_use]
     pub fn row_weights(&self) -> &[f64] {
         &self.row_weights
@@ -582,14 +588,17 @@ pub(super) struct Pass {
     pub largest: f64,
 }
 
-/// Returns the number of rows of each class.
+/// Returns the sum of the weights of the rows of each class: their number, if no row has a weight.
 ///
 /// # Errors
 /// [`Error::Table`] if the table has no target.
-pub(super) fn class_counts(table: &Table) -> Result<Vec<usize>> {
-    let mut counts = vec![0; table.classes()?.len()];
-    table.members()?.iter().for_each(|&class| counts[class as usize] += 1);
-    Ok(counts)
+pub fn class_sums(table: &Table) -> Result<Vec<f64>> {
+    let mut sums = vec![0.0; table.classes()?.len()];
+    let own = table.row_weights();
+    for (row, &class) in table.members()?.iter().enumerate() {
+        sums[class as usize] += own.map_or(1.0, |weights| weights[row]);
+    }
+    Ok(sums)
 }
 
 #[cfg(test)]

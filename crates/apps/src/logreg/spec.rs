@@ -83,14 +83,14 @@ pub enum TrainError {
     },
     /// The plan expects class weights, but none were passed.
     #[error(
-        "the training is planned with class weights that are passed with the rows: pass one for \
-         each class"
+        "the training is planned with weights that are passed with the rows: pass one for each \
+         class, or one for each row"
     )]
     NoClassWeights,
-    /// Class weights were passed, but the plan does not expect them.
+    /// Weights of classes or rows were passed, but the plan does not expect them.
     #[error(
-        "class weights were passed, but the training is planned without class weights or with \
-         balanced ones: omit them, or plan the training with given ones"
+        "weights were passed, but the training is planned without weights or with balanced ones: \
+         omit them, or plan the training with given ones"
     )]
     UnplannedClassWeights,
     /// Values cannot be shared to this number of bits.
@@ -490,20 +490,20 @@ impl TrainSpec {
         self.sigmoid.check()
     }
 
-    /// Returns the strength of the penalty for rows with these `counts` of each class. `given` are
-    /// the weights of the classes, for [`ClassWeights::Given`]. A larger sum over all rows weakens
-    /// [`Penalty::C`]. Balanced weights sum to the number of rows.
+    /// Returns the strength of the penalty for rows whose own weights have these `sums` for each
+    /// class: the number of its rows, if all weigh 1. `given` are the weights of the classes, for
+    /// [`ClassWeights::Given`]. A larger sum over all rows weakens [`Penalty::C`]. Balanced weights
+    /// leave the sum of the own weights as it is.
     ///
     /// # Errors
     /// The errors of [`TrainSpec::row_weights`]; [`TrainError::Penalty`] if `C` and the weights are
     /// so small that the strength is not finite, or exceeds the bound of errors of a shared model.
-    pub fn alpha(&self, counts: &[usize], given: Option<&[f64]>) -> Result<f64, TrainError> {
+    pub fn alpha(&self, sums: &[f64], given: Option<&[f64]>) -> Result<f64, TrainError> {
         // Only for its checks of the weights.
-        self.row_weights(counts, given)?;
-        let count = |class: usize| counts.get(class).map_or(0.0, |&count| count as f64);
+        self.row_weights(sums, given)?;
         let sum = match given {
-            Some(given) => (0..).zip(given).map(|(class, weight)| weight * count(class)).sum(),
-            None => counts.iter().sum::<usize>() as f64,
+            Some(given) => given.iter().zip(sums).map(|(weight, sum)| weight * sum).sum(),
+            None => sums.iter().sum::<f64>(),
         };
         let alpha = self.penalty.alpha(sum);
         let Penalty::C(found) = self.penalty else { return Ok(alpha) };
@@ -519,51 +519,48 @@ impl TrainSpec {
         Err(TrainError::Penalty { name: "C", found, needed })
     }
 
-    /// Returns the weight of the rows of each class, with a mean of 1 over rows with these `counts`
-    /// of each class. `given` are any positive multiples of them, for [`ClassWeights::Given`].
+    /// Returns the weight of each class, such that the mean over rows is 1. The rows have own
+    /// weights with a mean of 1 and these `sums` for each class: the number of its rows, if all
+    /// weigh 1. `given` are any positive multiples of the weights, for [`ClassWeights::Given`].
     ///
     /// # Errors
     /// [`TrainError::ClassWeight`]; [`TrainError::ClassWeightCount`];
     /// [`TrainError::NoClassWeights`]; [`TrainError::UnplannedClassWeights`].
-    pub fn row_weights(
-        &self,
-        counts: &[usize],
-        given: Option<&[f64]>,
-    ) -> Result<Vec<f64>, TrainError> {
+    pub fn row_weights(&self, sums: &[f64], given: Option<&[f64]>) -> Result<Vec<f64>, TrainError> {
         if let Some(given) = given {
             let bad = |&&weight: &&f64| !(weight.is_finite() && weight > 0.0);
             if let Some(&found) = given.iter().find(bad) {
                 return Err(TrainError::ClassWeight { found });
             }
-            if given.len() != counts.len() {
+            if given.len() != sums.len() {
                 let found = given.len();
-                let needed = counts.len();
+                let needed = sums.len();
                 return Err(TrainError::ClassWeightCount { found, needed });
             }
         }
         let weights = match (self.class_weights, given) {
-            (None, None) => return Ok(vec![1.0; counts.len()]),
+            (None, None) => return Ok(vec![1.0; sums.len()]),
             (Some(ClassWeights::Balanced), None) => {
                 // No row has the weight of a class without rows, but it must be finite.
-                counts.iter().map(|&count| 1.0 / count.max(1) as f64).collect()
+                sums.iter().map(|&sum| if sum > 0.0 { 1.0 / sum } else { 1.0 }).collect()
             }
             (Some(ClassWeights::Given), Some(given)) => given.to_vec(),
             (Some(ClassWeights::Given), None) => return Err(TrainError::NoClassWeights),
             (_, Some(_)) => return Err(TrainError::UnplannedClassWeights),
         };
         // Divided by the largest weight of a class that has rows, so that nothing overflows.
-        let present = weights.iter().zip(counts).filter(|&(_, &count)| count > 0);
+        let present = weights.iter().zip(sums).filter(|&(_, &sum)| sum > 0.0);
         let largest = present.map(|(&weight, _)| weight).fold(0.0, f64::max);
         // Without rows there is no mean to divide by.
         if largest == 0.0 {
-            return Ok(vec![1.0; counts.len()]);
+            return Ok(vec![1.0; sums.len()]);
         }
         let parts: Vec<f64> = weights.iter().map(|weight| weight / largest).collect();
-        let rows: usize = counts.iter().sum();
-        let sum: f64 = parts.iter().zip(counts).map(|(part, &count)| part * count as f64).sum();
-        let with_rows = parts.iter().zip(counts);
+        let rows: f64 = sums.iter().sum();
+        let weighted: f64 = parts.iter().zip(sums).map(|(part, sum)| part * sum).sum();
+        let with_rows = parts.iter().zip(sums);
         Ok(with_rows
-            .map(|(part, &count)| if count > 0 { part / sum * rows as f64 } else { 1.0 })
+            .map(|(part, &sum)| if sum > 0.0 { part / weighted * rows } else { 1.0 })
             .collect())
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     error::{Error, Result},
 };
 use sudare_apps::{
-    logreg::{Prepared, Scores, TrainPlan, Transform},
+    logreg::{Prepared, Scores, TrainPlan, Transform, class_sums},
     stats::{GroupStatistics, Histogram, Statistics},
 };
 use sudare_table::Table;
@@ -140,14 +140,8 @@ impl TrainedModel {
         table.check_for_training()?;
         let given = self.trained.class_weights.as_deref();
         self.expect_trained_on(&table)?;
-        let mut counts = vec![0; model.classes.len()];
-        for &class in table.members()? {
-            // The members of a table are always within its classes.
-            if let Some(count) = counts.get_mut(class as usize) {
-                *count = usize::saturating_add(*count, 1);
-            }
-        }
-        let weights = job.spec.row_weights(&counts, given).map_err(sudare_apps::Error::from)?;
+        let sums = class_sums(&table)?;
+        let weights = job.spec.row_weights(&sums, given).map_err(sudare_apps::Error::from)?;
         let transform = self.trained.transform.clone();
         let rows = job.rows;
         let prepared = Prepared::with(&table, &job.spec, rows, weights, transform)?;

@@ -23,10 +23,10 @@ const ROUNDINGS: f64 = 16.0;
 const SLACK: f64 = 1e-9;
 
 /// A fingerprint of the rows of a table and their classes: sums of the cosines of random linear
-/// functions of each row, shifted by its class.
+/// functions of each row, shifted by its class, times its weight.
 ///
 /// It does not depend on the order of rows, and hardly on the last digits of values. Any other row,
-/// value or class changes it.
+/// value, class or weight changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint([f64; POINTS]);
@@ -53,11 +53,14 @@ impl Fingerprint {
             core::array::from_fn(|index| Point::new(index as u64, features, classes));
         let mut sums = [0.0; POINTS];
         let blocks = table.values().chunks(BLOCK.saturating_mul(features));
+        let own = table.row_weights().unwrap_or_default();
+        let mut weights = own.iter().copied().chain(core::iter::repeat(1.0));
         for (block, members) in blocks.zip(table.members()?.chunks(BLOCK)) {
             let rows = shown.rows(block);
             for (row, &class) in rows.chunks_exact(shown.entries()).zip(members) {
+                let weight = weights.next().unwrap_or(1.0);
                 for (sum, point) in sums.iter_mut().zip(&points) {
-                    *sum += point.value(row, class as usize);
+                    *sum += weight * point.value(row, class as usize);
                 }
             }
         }

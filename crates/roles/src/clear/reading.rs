@@ -178,7 +178,14 @@ pub fn arranged(table: &Table, columns: &[String], classes: &[String]) -> Result
     };
     let members = members(table, target, classes)?;
     let labels = (target.to_owned(), classes.to_vec(), members);
-    Ok(Table::with_classes(columns.to_vec(), values, labels)?)
+    let arranged = Table::with_classes(columns.to_vec(), values, labels)?;
+    Ok(match table.row_weights() {
+        None => arranged,
+        Some(weights) => {
+            let mean = table.mean_row_weight();
+            arranged.with_row_weights(weights.iter().map(|weight| weight * mean).collect())?
+        }
+    })
 }
 
 /// Splits a text of names at commas. A name that contains a comma stands in double quotes. Returns

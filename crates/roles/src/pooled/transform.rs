@@ -83,9 +83,10 @@ impl PooledTransform {
                 totals.rows()
             )));
         }
-        let weights = spec.row_weights(&counts, given.as_deref());
+        let sums: Vec<f64> = counts.iter().map(|&count| count as f64).collect();
+        let weights = spec.row_weights(&sums, given.as_deref());
         let row_weights = weights.map_err(sudare_apps::Error::from)?;
-        let alpha = spec.alpha(&counts, given.as_deref()).map_err(sudare_apps::Error::from)?;
+        let alpha = spec.alpha(&sums, given.as_deref()).map_err(sudare_apps::Error::from)?;
         let squares = counts.iter().zip(&row_weights).map(|(&n, w)| n as f64 * w * w).sum::<f64>();
         let found = (squares / totals.rows() as f64).sqrt();
         let most = TrainSpec::MAX_ROW_WEIGHT;

@@ -77,6 +77,7 @@ fn targets() -> Vec<TableError> {
         TableError::ConstantTarget { column: column(), value: "1".into() },
         TableError::UnknownClass { cell: cell("maybe"), classes: "no, yes".into() },
         TableError::Classes { column: column(), problem: "two are named \"yes\"".into() },
+        TableError::RowWeights { problem: "row 3 has the weight -1".into() },
         TableError::NotTwoClasses {
             column: column(),
             count: 3,

@@ -52,7 +52,7 @@ pub(super) fn table(encoding: &Encoding, mut frame: Frame) -> Result<Table> {
         members,
         is_text: false,
     });
-    Ok(Table { columns: columns.clone(), values, target, dropped: rows - kept })
+    Ok(Table { columns: columns.clone(), values, target, row_weights: None, dropped: rows - kept })
 }
 
 /// Finds the encoding's columns and its target in a frame.

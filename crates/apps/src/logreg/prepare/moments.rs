@@ -32,7 +32,8 @@ impl Moments {
     /// Maximum number of columns whose correlations are computed. They take 128 MiB.
     pub const MAX_COLUMNS: usize = 4096;
 
-    /// Computes the moments of a table whose rows are weighted by class.
+    /// Computes the moments of a table whose rows are weighted by class, and by their own weights
+    /// if they have some. Deviations are not weighted by class.
     ///
     /// It makes two passes, over a block of rows at a time.
     ///
@@ -53,9 +54,10 @@ impl Moments {
         let sums = par::map(parts.clone(), |part| {
             let mut sums = (vec![0.0; columns], vec![0.0; columns], 0.0);
             for i in part {
+                let own = weights.own(i);
                 let c = weights.of(i);
                 for (j, (x, unit)) in row(table, i).iter().zip(&units).enumerate() {
-                    sums.0[j] += x / unit;
+                    sums.0[j] += own * (x / unit);
                     sums.1[j] += c * (x / unit);
                 }
                 sums.2 += c;
@@ -63,6 +65,7 @@ impl Moments {
             sums
         });
         let weight: f64 = sums.iter().map(|part| part.2).sum();
+        // The own weights have a mean of 1.
         let means = |over: f64, of: fn(&ColumnSums) -> &[f64]| -> Vec<f64> {
             let sum = |j: usize| sums.iter().map(|part| of(part)[j]).sum::<f64>();
             (0..columns).map(|j| sum(j) / over).collect()
@@ -76,10 +79,11 @@ impl Moments {
                 let mut near = Vec::with_capacity(block.len() * columns);
                 let mut heavy = Vec::with_capacity(block.len() * columns);
                 for i in block.clone() {
+                    let own = weights.own(i);
                     let c = weights.of(i);
                     for (j, (x, unit)) in row(table, i).iter().zip(&units).enumerate() {
                         let x = x / unit;
-                        squares[j] += (x - plain[j]) * (x - plain[j]);
+                        squares[j] += own * ((x - plain[j]) * (x - plain[j]));
                         near.push(x - weighted[j]);
                         heavy.push(c * (x - weighted[j]));
                     }
@@ -155,16 +159,25 @@ pub(super) fn row(table: &Table, i: usize) -> &[f64] {
 pub(super) struct Weights<'a> {
     members: &'a [u32],
     of_classes: &'a [f64],
+    of_rows: Option<&'a [f64]>,
 }
 
 impl<'a> Weights<'a> {
     pub(super) fn new(table: &'a Table, of_classes: &'a [f64]) -> Self {
-        Self { members: table.members().unwrap_or_default(), of_classes }
+        let members = table.members().unwrap_or_default();
+        Self { members, of_classes, of_rows: table.row_weights() }
     }
 
+    /// Returns the weight that a row has by itself.
+    pub(super) fn own(&self, row: usize) -> f64 {
+        self.of_rows.and_then(|weights| weights.get(row)).copied().unwrap_or(1.0)
+    }
+
+    /// Returns the weight of a row, by itself and by its class.
     pub(super) fn of(&self, row: usize) -> f64 {
         let class = self.members.get(row).map(|&class| class as usize);
-        class.and_then(|class| self.of_classes.get(class)).copied().unwrap_or(1.0)
+        let of_class = class.and_then(|class| self.of_classes.get(class)).copied().unwrap_or(1.0);
+        self.own(row) * of_class
     }
 }
 

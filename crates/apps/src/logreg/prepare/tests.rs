@@ -1,4 +1,5 @@
 use super::*;
+use crate::logreg::ClassWeights;
 use proptest::prelude::*;
 
 fn table(columns: usize, values: Vec<f64>) -> Table {
@@ -182,4 +183,39 @@ proptest! {
             prop_assert!((found - expected).abs() < 1e-9 * (1.0 + expected.abs()));
         }
     }
+}
+
+/// A weight of a row stands for this number of copies.
+#[test]
+fn weighted_rows_are_copies() {
+    let copies = [0, 3, 1, 2, 0, 1, 4];
+    let table = table(2, (0..14).map(|at| f64::from(at * at * 7 % 11) - 4.0).collect());
+    let rows: Vec<usize> = (0..copies.len()).collect();
+    let repeated: Vec<usize> =
+        rows.iter().flat_map(|&row| core::iter::repeat_n(row, copies[row])).collect();
+    let repeated = table.take(&repeated).unwrap();
+    let weights = copies.iter().map(|&copies| 5.0 * copies as f64).collect();
+    let weighted = table.clone().with_row_weights(weights).unwrap();
+    for (class_weights, given) in
+        [(ClassWeights::Given, Some([1.0, 3.0])), (ClassWeights::Balanced, None)]
+    {
+        let spec = TrainSpec {
+            class_weights: Some(class_weights),
+            preparation: Preparation::Standardize,
+            penalty: Penalty::Alpha(0.1),
+            ..TrainSpec::default()
+        };
+        let given = given.as_ref().map(|given| &given[..]);
+        let of_weights = Prepared::new(&weighted, &spec, 7, given).unwrap();
+        let of_copies = Prepared::new(&repeated, &spec, 11, given).unwrap();
+        let mean: f64 = rows.iter().map(|&row| of_weights.weight(row)).sum::<f64>() / 7.0;
+        assert!((mean - 1.0).abs() < 1e-12, "{mean}");
+        let prepared = [&of_weights, &of_copies].map(|p| p.transform().rows(table.values()));
+        for (a, b) in prepared[0].iter().zip(&prepared[1]) {
+            assert!((a - b).abs() < 1e-12, "{a} {b}");
+        }
+    }
+    // Without planned weights the server has no second copy of the rows.
+    let plain = Prepared::new(&weighted, &TrainSpec::default(), 100, None);
+    assert!(matches!(plain, Err(Error::Train(TrainError::UnplannedClassWeights))));
 }

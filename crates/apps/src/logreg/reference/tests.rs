@@ -418,58 +418,58 @@ fn penalties_that_overflow_are_refused() {
         ..TrainSpec::default()
     };
     let whiten = |c| spec(c, Preparation::Whiten, None);
-    assert_eq!(whiten(1.0).alpha(&[3, 1], Some(&[1.0, 5.0])), Ok(0.125));
+    assert_eq!(whiten(1.0).alpha(&[3.0, 1.0], Some(&[1.0, 5.0])), Ok(0.125));
     for (spec, weights) in [
         (whiten(1e-320), [1.0; 2]),
         (whiten(1.0), [1e-320; 2]),
         (spec(1.0, Preparation::Scale, Some(4)), [0.1; 2]),
     ] {
-        let refused = spec.alpha(&[3, 1], Some(&weights));
+        let refused = spec.alpha(&[3.0, 1.0], Some(&weights));
         assert!(matches!(refused, Err(TrainError::Penalty { name: "C", .. })), "{refused:?}");
     }
     // Without a penalty the weights do not matter, and balanced weights sum to the number of rows.
     let free = TrainSpec { penalty: Penalty::None, ..whiten(1.0) };
-    assert_eq!(free.alpha(&[3, 1], Some(&[1e-320; 2])), Ok(0.0));
+    assert_eq!(free.alpha(&[3.0, 1.0], Some(&[1e-320; 2])), Ok(0.0));
     let balanced =
         TrainSpec { class_weights: Some(ClassWeights::Balanced), ..TrainSpec::default() };
-    assert_eq!(balanced.alpha(&[3, 1], None), Ok(0.25));
+    assert_eq!(balanced.alpha(&[3.0, 1.0], None), Ok(0.25));
 }
 
 #[test]
 fn class_weights_have_the_mean_1() {
     let spec = |weights| TrainSpec { class_weights: weights, ..TrainSpec::default() };
     let [balanced, given] = [ClassWeights::Balanced, ClassWeights::Given].map(Some).map(spec);
-    let found = |counts: [usize; 2], weights: [f64; 2]| {
+    let found = |counts: [f64; 2], weights: [f64; 2]| {
         let found = given.row_weights(&counts, Some(&weights)).unwrap();
-        let sum = counts[0] as f64 * found[0] + counts[1] as f64 * found[1];
-        let mean = sum / (counts[0] + counts[1]) as f64;
+        let sum = counts[0] * found[0] + counts[1] * found[1];
+        let mean = sum / (counts[0] + counts[1]);
         assert!((mean - 1.0).abs() < 1e-12, "{found:?}");
         found
     };
-    assert_eq!(spec(None).row_weights(&[3, 1], None), Ok(vec![1.0; 2]));
+    assert_eq!(spec(None).row_weights(&[3.0, 1.0], None), Ok(vec![1.0; 2]));
     // n / (k n_c).
-    assert_close(&balanced.row_weights(&[3, 1], None).unwrap(), &[2.0 / 3.0, 2.0], 1e-15);
-    let three = balanced.row_weights(&[6, 2, 1], None).unwrap();
+    assert_close(&balanced.row_weights(&[3.0, 1.0], None).unwrap(), &[2.0 / 3.0, 2.0], 1e-15);
+    let three = balanced.row_weights(&[6.0, 2.0, 1.0], None).unwrap();
     assert_close(&three, &[0.5, 1.5, 3.0], 1e-15);
-    assert_close(&found([3, 1], [1.0, 3.0]), &[2.0 / 3.0, 2.0], 1e-15);
-    assert_close(&found([3, 1], [1e300, 3e300]), &[2.0 / 3.0, 2.0], 1e-15);
-    assert_eq!(found([3, 1], [f64::MIN_POSITIVE, f64::MAX]), [0.0, 4.0]);
-    assert_eq!(found([3, 1], [0.7, 0.7]), [1.0; 2]);
+    assert_close(&found([3.0, 1.0], [1.0, 3.0]), &[2.0 / 3.0, 2.0], 1e-15);
+    assert_close(&found([3.0, 1.0], [1e300, 3e300]), &[2.0 / 3.0, 2.0], 1e-15);
+    assert_eq!(found([3.0, 1.0], [f64::MIN_POSITIVE, f64::MAX]), [0.0, 4.0]);
+    assert_eq!(found([3.0, 1.0], [0.7, 0.7]), [1.0; 2]);
     // A class without rows.
-    assert_eq!(balanced.row_weights(&[3, 0], None), Ok(vec![1.0; 2]));
-    assert_eq!(given.row_weights(&[0, 2], Some(&[1.0, 4.0])), Ok(vec![1.0; 2]));
+    assert_eq!(balanced.row_weights(&[3.0, 0.0], None), Ok(vec![1.0; 2]));
+    assert_eq!(given.row_weights(&[0.0, 2.0], Some(&[1.0, 4.0])), Ok(vec![1.0; 2]));
 
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         for weights in [[1.0, bad], [bad, 1.0]] {
-            let refused = given.row_weights(&[3, 1], Some(&weights));
+            let refused = given.row_weights(&[3.0, 1.0], Some(&weights));
             assert!(matches!(refused, Err(TrainError::ClassWeight { .. })), "{bad}");
         }
     }
-    let refused = given.row_weights(&[3, 1], Some(&[1.0; 3]));
+    let refused = given.row_weights(&[3.0, 1.0], Some(&[1.0; 3]));
     assert_eq!(refused, Err(TrainError::ClassWeightCount { found: 3, needed: 2 }));
-    assert_eq!(given.row_weights(&[3, 1], None), Err(TrainError::NoClassWeights));
+    assert_eq!(given.row_weights(&[3.0, 1.0], None), Err(TrainError::NoClassWeights));
     for spec in [spec(None), balanced] {
-        let refused = spec.row_weights(&[3, 1], Some(&[1.0; 2]));
+        let refused = spec.row_weights(&[3.0, 1.0], Some(&[1.0; 2]));
         assert_eq!(refused, Err(TrainError::UnplannedClassWeights));
     }
 }
