@@ -176,3 +176,38 @@ fn a_model_without_history_is_reported_and_names_are_text() {
     let one = page(at, "--model m.json --data one.csv");
     assert_eq!(one.matches("role=\"img\"").count(), 2);
 }
+
+/// A column with one outlier has a large range, but not a large effect.
+#[test]
+fn an_outlier_makes_no_column_important() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    // The same coefficient per unit, with ranges of 60 and 200.
+    let model = serde_json::json!({
+        "kind": "logistic regression", "weights": [0.1, 0.02 * 60.0, 0.02 * 200.0],
+        "columns": ["age", "crp"], "target": "ill", "divisors": [60.0, 200.0],
+        "iterations": 5, "rows": 100,
+    });
+    fs::write(at.join("m.json"), model.to_string()).unwrap();
+    let ages: Vec<f64> = (0..100).map(|row| f64::from(row * 37 % 100)).collect();
+    let crp: Vec<f64> =
+        (0..100).map(|row| if row == 7 { 200.0 } else { f64::from(row % 5) }).collect();
+    let rows = (0..100).map(|row| format!("{},{},{}\n", ages[row], crp[row], row % 3 / 2));
+    fs::write(at.join("t.csv"), format!("age,crp,ill\n{}", rows.collect::<String>())).unwrap();
+    let figures = sudare_at(at, "report --model m.json --data t.csv --json").json();
+    let deviation = |values: &[f64]| -> f64 {
+        let mean = values.iter().sum::<f64>() / 100.0;
+        (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 100.0).sqrt()
+    };
+    for (place, column, expected) in
+        [(0, "age", 0.02 * deviation(&ages)), (1, "crp", 0.02 * deviation(&crp))]
+    {
+        let weight = &figures["weights"][place];
+        assert_eq!(weight["column"], column);
+        assert!((weight["per_std"].as_f64().unwrap() - expected).abs() < 1e-12, "{weight}");
+    }
+    let text = text_of(&page(at, "--model m.json --data t.csv"));
+    let sentence =
+        "The strongest column is age: a standard deviation more multiplies the odds of class 1";
+    assert!(text.contains(sentence), "{text}");
+}

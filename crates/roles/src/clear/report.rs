@@ -48,7 +48,7 @@ pub struct Report {
     confusion: Vec<Vec<usize>>,
     /// Intercept of each weight vector.
     intercepts: Vec<f64>,
-    /// Weights of all classes, the largest first.
+    /// Weights of all classes, the largest effect of a standard deviation first.
     weights: Vec<Weight>,
 }
 
@@ -87,6 +87,9 @@ struct Weight {
     column: String,
     weight: f64,
     divisor: f64,
+    /// Change of the score by a standard deviation of the column in the measured rows. A single
+    /// outlier hardly changes it, but it changes `divisor`.
+    per_std: f64,
 }
 
 /// Maximum number of products of entries and weights, about a second of work. The curve and the
@@ -132,7 +135,7 @@ impl Report {
             calibration: calibration(&scores, members),
             confusion: confusion(&scores, members, model.classes.len()),
             intercepts: model.weights.iter().map(|weights| weights[0]).collect(),
-            weights: weights(model),
+            weights: weights(model, table),
             quality,
             test: test.map(|test| model.quality(test)).transpose()?,
         })
@@ -145,22 +148,40 @@ impl Report {
     }
 }
 
-/// Returns the weights of all classes, the largest first.
-fn weights(model: &Model) -> Vec<Weight> {
+/// Returns the weights of all classes, the largest effect of a standard deviation first.
+fn weights(model: &Model, table: &Table) -> Vec<Weight> {
     let several = model.weights.len() > 1;
+    let deviations: Vec<f64> =
+        model.columns.iter().map(|column| deviation(table, column)).collect();
     let of_model = |(class, of_class): (usize, &Vec<f64>)| -> Vec<Weight> {
-        let columns = model.columns.iter().zip(&model.divisors);
-        let weights = columns.zip(&of_class[1..]).map(|((column, &divisor), &weight)| Weight {
+        let columns = model.columns.iter().zip(&model.divisors).zip(&deviations);
+        let weights = columns.zip(&of_class[1..]);
+        let weights = weights.map(|(((column, &divisor), deviation), &weight)| Weight {
             class: several.then(|| model.classes[class].clone()),
             column: column.clone(),
             weight,
             divisor,
+            per_std: weight * (deviation / divisor),
         });
         weights.collect()
     };
     let mut weights: Vec<Weight> = model.weights.iter().enumerate().flat_map(of_model).collect();
-    weights.sort_by(|a, b| b.weight.abs().total_cmp(&a.weight.abs()));
+    weights.sort_by(|a, b| b.per_std.abs().total_cmp(&a.per_std.abs()));
     weights
+}
+
+/// Returns the standard deviation of a column, which divides by the number of rows. The column
+/// exists: the model has scored the table.
+fn deviation(table: &Table, column: &str) -> f64 {
+    let Some(at) = table.columns().iter().position(|name| name == column) else { return 0.0 };
+    let largest = table.column(at).map(f64::abs).fold(0.0, f64::max);
+    if largest == 0.0 {
+        return 0.0;
+    }
+    // In units of the largest magnitude, so that squares neither overflow nor vanish.
+    let mean = table.column(at).map(|x| x / largest).sum::<f64>() / table.rows() as f64;
+    let squares = table.column(at).map(|x| (x / largest - mean) * (x / largest - mean));
+    largest * (squares.sum::<f64>() / table.rows() as f64).sqrt()
 }
 
 /// Counts rows by class and predicted class.

@@ -4,6 +4,7 @@ use super::{
     Histogram, Report, Step, Weight,
     svg::{Axis, Chart, Mark, Series, escape},
 };
+use sudare_arith::real;
 use sudare_table::metrics::Quality;
 
 /// Maximum number of weights on the page.
@@ -243,21 +244,36 @@ impl Report {
         format!("<p>Confusion matrix: rows of each class, by predicted class.{rest}</p>\n{table}")
     }
 
+    /// Returns a sentence about the column with the largest effect.
+    fn strongest(&self) -> String {
+        match self.weights.first() {
+            Some(Weight { column, class, per_std, .. }) if *per_std != 0.0 => format!(
+                "The strongest column is <bdi>{}</bdi>: a standard deviation more multiplies the \
+                 odds of class <bdi>{}</bdi> by {}. ",
+                escape(column),
+                escape(class.as_deref().or(self.second()).unwrap_or_default()),
+                short(real::exp(*per_std))
+            ),
+            _ => String::new(),
+        }
+    }
+
     fn weights_table(&self) -> String {
-        let largest = self.weights.first().map_or(0.0, |weight| weight.weight.abs());
+        let largest = self.weights.first().map_or(0.0, |weight| weight.per_std.abs());
         let row = |weight: &Weight| {
-            let Weight { class, column, weight, divisor } = weight;
+            let Weight { class, column, weight, divisor, per_std } = weight;
             // A model of weights 0 has no largest weight to compare with.
-            let length = if largest > 0.0 { 100.0 * weight.abs() / largest } else { 0.0 };
-            let (up, x) = if *weight < 0.0 { ("down", 100.0 - length) } else { ("up", 100.0) };
+            let length = if largest > 0.0 { 100.0 * per_std.abs() / largest } else { 0.0 };
+            let (up, x) = if *per_std < 0.0 { ("down", 100.0 - length) } else { ("up", 100.0) };
             let of_class = class.as_ref().map_or_else(String::new, |class| format!("{class}: "));
             format!(
-                "<tr><td><bdi>{}</bdi></td><td>{}</td><td>{}</td><td class=\"bar\">\
+                "<tr><td><bdi>{}</bdi></td><td>{}</td><td>{}</td><td>{}</td><td class=\"bar\">\
                  <svg viewBox=\"0 0 200 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
                  <rect class=\"{up}\" x=\"{x:.1}\" y=\"1\" width=\"{length:.1}\" height=\"8\"/>\
                  </svg></td></tr>\n",
                 escape(&format!("{of_class}{column}")),
-                short(*weight),
+                short(*per_std),
+                short(real::exp(*per_std)),
                 short(weight / divisor)
             )
         };
@@ -271,14 +287,16 @@ impl Report {
             "Coefficients",
             &format!(
                 "<table>\n<thead><tr><th scope=\"col\">column</th><th scope=\"col\">standardised</th>\
-                 <th scope=\"col\">per unit</th><td></td></tr></thead>\n<tbody>\n{rows}</tbody>\n\
+                 <th scope=\"col\">odds ratio</th><th scope=\"col\">per unit</th><td></td></tr></thead>\n<tbody>\n{rows}</tbody>\n\
                  </table>\n"
             ),
         );
         format!(
-            "<p>A standardised coefficient is the weight of a column that is centred at its mean and \
-             divided by its largest distance from the mean, so you can compare sizes. Intercept, \
-             where all columns have their means: {}.{rest}</p>\n{table}",
+            "<p>{}A standardised coefficient is the change of the score by a standard deviation of the \
+             column in these rows, so you can compare sizes. The odds ratio is the factor of the \
+             odds by the same change. Intercept, where all columns have the means of the training: \
+             {}.{rest}</p>\n{table}",
+            self.strongest(),
             intercepts.join(", ")
         )
     }
