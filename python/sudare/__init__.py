@@ -101,5 +101,6 @@ else:
             return importlib.import_module(f"sudare.{name}")
         return getattr(importlib.import_module(f"sudare.{module}"), name)
 
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol, SupportsIndex, TypeAlias
 import numpy as np
 
 from sudare import _native, errors
-from sudare._encrypted import FUNCTIONS, Encrypted, sizes_of, ufuncs
+from sudare._encrypted import Encrypted, FUNCTIONS, sizes, sizes_of, ufuncs
 from sudare._native import Op
 from sudare._plain import MOST, ends_of, flag, floats, several, shown, whole
 
@@ -110,21 +110,24 @@ class EncryptedArray(Encrypted[Backend]):
         """The array with its axes in reverse order."""
         return self.transpose()
 
-    def __repr__(self) -> str:
+    def _kind(self) -> str:
+        if self._value.key_id:
+            return "EncryptedArray"
+        return f"EncryptedArray {'of a program' if self._value.level is None else 'in simulation'}"
+
+    def _facts(self) -> dict[str, str]:
         value = self._value
+        facts = {"shape": str(self.shape)}
         if value.level is None and value.key_id is None:
-            return f"EncryptedArray of a program(shape={self.shape})"
-        kind = "EncryptedArray" if value.key_id else "EncryptedArray in simulation"
-        parts = [f"shape={self.shape}"]
+            return facts
         if value.level is not None and value.log2_scale is not None:
-            parts += [f"level={value.level}", f"scale=2^{value.log2_scale:.1f}"]
-        blocks = f"{value.blocks} ciphertext{'' if value.blocks == 1 else 's'}"
-        parts.append(f"{blocks}, {value.nbytes / 1e6:.1f} MB")
+            facts |= {"level": str(value.level), "scale": f"2^{value.log2_scale:.1f}"}
+        facts["size"] = sizes(value)
         if value.key_id:
-            parts.append(f"key_id={value.key_id}")
+            facts["key_id"] = value.key_id
         if (error := self.log2_error) is not None:
-            parts.append(f"error=2^{error:.1f}")
-        return f"{kind}({', '.join(parts)})"
+            facts["error"] = f"2^{error:.1f}"
+        return facts
 
     # Arithmetic.
 

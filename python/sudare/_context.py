@@ -451,6 +451,16 @@ class Context(
             )
         return super().__reduce__()
 
+    def _facts(self) -> dict[str, str]:
+        found = self._parameters
+        name = f"{found.name or 'sized to measure'} ({found.id})"
+        facts = {"mode": self._mode, **super()._facts(), "parameters": name}
+        if self._mode == "simulate":
+            facts["keys"] = "none: nothing is encrypted"
+        for i, known in enumerate(self._inputs):
+            facts[f"input {i}"] = f"shape {known.shape}, from {known.low:g} to {known.high:g}"
+        return facts
+
     def __repr__(self) -> str:
         return f"Context({self._mode}, {self._made or 'no keys yet'})"
 

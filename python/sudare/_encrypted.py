@@ -15,6 +15,7 @@ import numpy as np
 from sudare import errors
 from sudare._native import Op
 from sudare._plain import MOST, flag, path_of, plain_array, several, whole
+from sudare._shown import facts_html
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -26,6 +27,14 @@ class Backend(Protocol):
     """A context that computes with arrays."""
 
     def _apply(self, op: Op, operands: list[Any]) -> Any: ...
+
+
+def sizes(value: Any) -> str:
+    """Returns the ciphertexts and the bytes of a value."""
+    size = f"{value.nbytes / 1e6:.1f} MB"
+    if value.blocks is None:
+        return size
+    return f"{value.blocks} ciphertext{'' if value.blocks == 1 else 's'}, {size}"
 
 
 class Encrypted(Generic[_B]):
@@ -76,6 +85,24 @@ class Encrypted(Generic[_B]):
         """Bytes of its ciphertexts."""
         count: int = self._value.nbytes
         return count
+
+    def _kind(self) -> str:
+        """Returns the kind of the array."""
+        raise NotImplementedError
+
+    def _facts(self) -> dict[str, str]:
+        """Returns what is known about the array, by name."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        # The size says its units.
+        parts = (
+            value if name == "size" else f"{name}={value}" for name, value in self._facts().items()
+        )
+        return f"{self._kind()}({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        return facts_html(self._kind(), self._facts())
 
     def __len__(self) -> int:
         if not self.shape:

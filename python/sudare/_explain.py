@@ -12,6 +12,7 @@ from sudare import _native, errors
 from sudare._array import EncryptedArray
 from sudare._encrypted import natives
 from sudare._plain import MOST, has_axes, items, shown, whole
+from sudare._shown import Facts, duration, megabytes
 
 Program: TypeAlias = Callable[..., EncryptedArray | Sequence[EncryptedArray]]
 """A function of encrypted arrays that returns one or several. Its operations may depend on shapes, but not
@@ -83,7 +84,7 @@ class ProgramCost:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Facts):
     """Sizes and security of parameters and keys. Prints as a table."""
 
     params: str
@@ -131,7 +132,7 @@ class Explanation:
         )
         return cls(**report, program=ProgramCost(**program, inputs=inputs, outputs=outputs))
 
-    def __str__(self) -> str:
+    def _facts(self) -> dict[str, str]:
         bootstrap = (
             "none" if self.bootstrap_levels is None else f"{self.bootstrap_levels} levels each time"
         )
@@ -142,19 +143,19 @@ class Explanation:
             "levels": f"{self.levels} at a scale of 2^{self.log2_scale:g}",
             "bootstrapping": bootstrap,
             "evaluation keys": (
-                f"{self.evaluation_keys}, {_megabytes(self.evaluation_key_bytes)} in a file, "
-                f"{_megabytes(self.evaluation_key_memory_bytes)} in memory"
+                f"{self.evaluation_keys}, {megabytes(self.evaluation_key_bytes)} in a file, "
+                f"{megabytes(self.evaluation_key_memory_bytes)} in memory"
             ),
-            "ciphertext": _megabytes(self.ciphertext_bytes),
+            "ciphertext": megabytes(self.ciphertext_bytes),
         }
         if self.program is not None:
             cost = self.program
             keys = "; more keys are needed" if cost.missing_keys else ""
             rows |= {
                 "depth": f"{cost.depth}, {cost.bootstraps} bootstrappings{keys}",
-                "inputs": _megabytes(cost.input_bytes),
-                "memory": f"about {_megabytes(cost.peak_memory_bytes)}",
-                "time": f"about {_duration(cost.seconds)} on one thread",
+                "inputs": megabytes(cost.input_bytes),
+                "memory": f"about {megabytes(cost.peak_memory_bytes)}",
+                "time": f"about {duration(cost.seconds)} on one thread",
             }
             for i, found in enumerate(cost.inputs):
                 rows[f"input {i}"] = f"shape {found.shape}, from {found.low:g} to {found.high:g}"
@@ -170,18 +171,7 @@ class Explanation:
                     f"shape {out.shape}, level {out.level}, error about "
                     f"2^{out.log2_error:.1f}{filled}{bound}{share}"
                 )
-        width = max(map(len, rows))
-        return "\n".join(f"{name:{width}}  {value}" for name, value in rows.items())
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB" if count < 1e9 else f"{count / 1e9:.1f} GB"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.2g} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+        return rows
 
 
 class _Recorder:

@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from sudare import _native, errors
 from sudare._encrypted import natives
-from sudare._explain import _megabytes
 from sudare._integers import EncryptedBooleans, EncryptedIntegers, _is_mask, _OfRange, integers
 from sudare._keys import ContextOf, KeysOf
 from sudare._native import IntegerEvaluationKeys, IntegerPublicKey, IntegerSecretKey, Op
 from sudare._plain import array_of, flag, items, optional, path_of, shown, string, whole
 from sudare._progress import Progress
+from sudare._shown import Facts, megabytes
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class IntegerBootstrapping:
 
 
 @dataclass(frozen=True)
-class IntegerExplanation:
+class IntegerExplanation(Facts):
     """Sizes and security of parameters and keys. Prints as a table."""
 
     params: str
@@ -78,7 +78,7 @@ class IntegerExplanation:
     reason: str
     """The reason for these parameters."""
 
-    def __str__(self) -> str:
+    def _facts(self) -> dict[str, str]:
         boot = self.bootstrapping
         # Moduli with slots are odd.
         least, most = (-(self.t // 2), self.t // 2) if self.signed else (0, self.t - 1)
@@ -93,7 +93,7 @@ class IntegerExplanation:
                 "none"
                 if boot is None
                 else f"{boot.levels} levels each time, fails with probability "
-                f"2^{boot.log2_failure:.1f}, matrices of {_megabytes(boot.matrix_bytes)}"
+                f"2^{boot.log2_failure:.1f}, matrices of {megabytes(boot.matrix_bytes)}"
             ),
             "predicted": ", ".join(
                 f"{seconds:.2g} s a {what}"
@@ -105,13 +105,12 @@ class IntegerExplanation:
                 if seconds is not None
             ),
             "evaluation keys": (
-                f"{self.evaluation_keys}, {_megabytes(self.evaluation_key_bytes)} in a file, "
-                f"{_megabytes(self.evaluation_key_memory_bytes)} in memory"
+                f"{self.evaluation_keys}, {megabytes(self.evaluation_key_bytes)} in a file, "
+                f"{megabytes(self.evaluation_key_memory_bytes)} in memory"
             ),
-            "ciphertext": _megabytes(self.ciphertext_bytes),
+            "ciphertext": megabytes(self.ciphertext_bytes),
         }
-        width = max(map(len, rows))
-        return "\n".join(f"{name:{width}}  {value}" for name, value in rows.items())
+        return rows
 
 
 class IntegerKeys(KeysOf[IntegerPublicKey, IntegerEvaluationKeys, IntegerSecretKey]):
@@ -376,6 +375,10 @@ class IntegerContext(
         boot = report.pop("bootstrapping")
         bootstrapping = None if boot is None else IntegerBootstrapping(**boot)
         return IntegerExplanation(bootstrapping=bootstrapping, **report)
+
+    def _facts(self) -> dict[str, str]:
+        facts = {"scheme": self.scheme.upper(), "modulus": str(self.t)}
+        return {**facts, **super()._facts()}
 
     def __repr__(self) -> str:
         return f"IntegerContext({self.scheme}, t={self.t}, {self._made or 'no keys yet'})"

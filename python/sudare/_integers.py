@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sudare import _native, errors
-from sudare._encrypted import FUNCTIONS, Encrypted, ufuncs
+from sudare._encrypted import Encrypted, FUNCTIONS, sizes, ufuncs
 from sudare._native import Op
 from sudare._plain import MOST, array_of, choice, shown, whole
 
@@ -123,14 +123,15 @@ class EncryptedIntegers(Encrypted[Backend]):
         key: str = self._value.key_id
         return key
 
-    def __repr__(self) -> str:
+    def _kind(self) -> str:
+        return "EncryptedIntegers"
+
+    def _facts(self) -> dict[str, str]:
         value = self._value
-        parts = [f"shape={self.shape}"]
-        if value.level is not None and value.blocks is not None:
-            parts.append(f"level={value.level}")
-            parts.append(f"{value.blocks} ciphertext{'' if value.blocks == 1 else 's'}")
-        parts += [f"{value.nbytes / 1e6:.1f} MB", f"key_id={value.key_id}"]
-        return f"EncryptedIntegers({', '.join(parts)})"
+        facts = {"shape": str(self.shape)}
+        if value.level is not None:
+            facts["level"] = str(value.level)
+        return {**facts, "size": sizes(value), "key_id": value.key_id}
 
     # Arithmetic.
 

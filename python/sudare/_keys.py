@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from sudare import _native, errors
 from sudare._plain import shown, string
 from sudare._progress import Progress, callback
+from sudare._shown import facts_html
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -77,9 +78,20 @@ class KeysOf(Generic[_P, _E, _S]):
         """True if the secret key is present."""
         return self._secret is not None
 
+    def _facts(self) -> dict[str, str]:
+        """Returns what the representations of the keys say."""
+        named = {
+            "public": self._public,
+            "evaluation": self._evaluation,
+            "secret": self._secret,
+        }
+        return {name: repr(key) for name, key in named.items() if key is not None}
+
     def __repr__(self) -> str:
-        held = [key for key in (self._public, self._evaluation, self._secret) if key is not None]
-        return f"{type(self).__name__}({', '.join(map(repr, held))})"
+        return f"{type(self).__name__}({', '.join(self._facts().values())})"
+
+    def _repr_html_(self) -> str:
+        return facts_html(type(self).__name__, self._facts())
 
 
 class ContextOf(Generic[_K, _N, _P, _E, _S]):
@@ -162,6 +174,17 @@ class ContextOf(Generic[_K, _N, _P, _E, _S]):
                 made: _K = self._keys_type(*type(self)._generate(self._plan, self._callback))
                 self._made = made
             return self._made
+
+    def _facts(self) -> dict[str, str]:
+        """Returns facts that take no time."""
+        keys = {"keys": "none yet: made when you first need them"}
+        return {
+            "parameters": self._parameters.id,
+            **(keys if self._made is None else self._made._facts()),
+        }
+
+    def _repr_html_(self) -> str:
+        return facts_html(type(self).__name__, self._facts())
 
     @property
     def _parameters(self) -> _N:

@@ -9,6 +9,7 @@ from sudare._context import Keys
 from sudare._explain import Explanation
 from sudare._plain import expect_type, items
 from sudare._progress import Progress, callback
+from sudare._shown import facts_html
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,14 @@ class JobPlan:
         self._native.parameters.warn_if_insecure(2)
         return Keys(*_native.generate_keys(self._native, callback(progress)))
 
+    def _facts(self) -> dict[str, str]:
+        return {"job": self.job, **self.explain()._facts()}
+
     def __repr__(self) -> str:
         return f"Plan({self.job})"
+
+    def _repr_html_(self) -> str:
+        return facts_html(type(self).__name__, self._facts())
 
 
 def as_list(tables: object) -> list[_native.Table]:

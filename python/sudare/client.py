@@ -34,7 +34,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, TypeAlias
@@ -42,7 +42,9 @@ from typing import Any, BinaryIO, TypeAlias
 from sudare import errors
 from sudare._native import Outgoing, read_receipt, read_server_key
 from sudare._optional import missing
-from sudare._plain import called, flag, items, optional, path_of, shown, string, whole
+from sudare._plain import flag, items, optional, path_of, shown, string, whole
+from sudare._progress import PartsProgress, callback_of_parts
+from sudare._shown import duration, facts_html
 
 try:
     import blake3
@@ -51,6 +53,10 @@ except ImportError as error:
     raise missing(error.name, "client", "a client of a service") from None
 
 __all__ = ["Client", "Job"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 _File: TypeAlias = str | os.PathLike[str]
 
@@ -119,18 +125,28 @@ class Job:
     def __repr__(self) -> str:
         return f"Job({self.id!r}, {self.state!r})"
 
+    def _repr_html_(self) -> str:
+        steps = self._state["progress"]
+        facts = {
+            "job": self.id,
+            "state": self.state,
+            "progress": f"{steps['done']} of {steps['total']}",
+            "predicted": f"{duration(self.seconds)} of computing",
+        }
+        return facts_html("Job", facts)
+
     def refresh(self) -> Job:
         """Updates the state from the service, and returns the same job."""
         self._state = self._client._job("GET", self.id)
         return self
 
-    def wait(self, progress: Callable[[int, int], object] | None = None) -> Job:
+    def wait(self, progress: PartsProgress = None) -> Job:
         """Waits until the job ends.
 
         Parameters
         ----------
-        progress : callable, optional
-            Called as `progress(done, total)` after each step.
+        progress : callable or bool, optional
+            Called as `progress(done, total)` after each step. `True` shows bars of tqdm, or text.
 
         Returns
         -------
@@ -144,14 +160,14 @@ class Job:
         sudare.errors.UnreachableError
             If the service is unreachable for minutes, or for a reason that lasts.
         """
-        progress = optional(called, progress, "progress")
+        report = callback_of_parts(progress, "computing")
         patience = self._client._patience()
         while not self._is_final:
             try:
                 for state in self._client._events(self.id):
                     self._state, patience = state, self._client._patience()
-                    if progress is not None and state["progress"]["total"]:
-                        progress(state["progress"]["done"], state["progress"]["total"])
+                    if report is not None and state["progress"]["total"]:
+                        report(state["progress"]["done"], state["progress"]["total"])
                 if not self._is_final and not self.refresh()._is_final:
                     patience.wait(errors.UnreachableError("the service closed the stream of events: call wait() again"))
             except httpx.TransportError as error:
@@ -164,39 +180,50 @@ class Job:
         self._state = self._client._job("DELETE", self.id)
         return self
 
-    def result(self, path: _File) -> Path:
-        """Waits for the result, and writes it to a new file, whole or not at all.
+    def result(
+        self, path: _File, *, overwrite: bool = False, progress: PartsProgress = None
+    ) -> Path:
+        """Waits for the result, and writes it to a file, whole or not at all.
 
         The client checks the receipt first, and writes it next to the result, as `NAME.receipt`.
 
         Parameters
         ----------
         path : path
-            The new file.
+            The file.
+        overwrite : bool, default False
+            Whether the file and the receipt may exist.
+        progress : callable or bool, optional
+            As for `wait`.
 
         Returns
         -------
         pathlib.Path
-            The new file.
+            The file.
 
         Raises
         ------
         sudare.errors.ExistsError
-            If the file or the receipt exists.
+            If the file or the receipt exists, without `overwrite`.
         sudare.errors.RefusedError
             If the job failed or was cancelled.
         sudare.errors.WrongFileError
             If the receipt is from another server, or for another computation.
         """
-        path = path_of(path)
+        path, overwrite = path_of(path), flag(overwrite, "overwrite")
         beside = path.with_name(f"{path.name}.receipt")
-        for taken in (path, beside):
+        for taken in () if overwrite else (path, beside):
             if os.path.lexists(taken):
-                raise errors.ExistsError(f"{taken} exists: choose another name")
-        receipt = self.wait()._receipt()
-        path = self._client._download(self._state["result"], path)
+                raise errors.ExistsError(
+                    f"{taken} exists: choose another name, or pass overwrite=True to replace it"
+                )
+        receipt = self.wait(progress)._receipt()
+        if overwrite:
+            # A receipt of another result must not stay beside the new one.
+            beside.unlink(missing_ok=True)
+        path = self._client._download(self._state["result"], path, overwrite)
         if receipt is not None:
-            with _new_file(beside) as file:
+            with _written_file(beside, overwrite) as file:
                 file.write(receipt.encode())
         return path
 
@@ -344,7 +371,7 @@ class Client:
         self,
         path: _File,
         collection: str,
-        progress: Callable[[int, int], object] | None = None,
+        progress: PartsProgress = None,
         *,
         plain_model: bool = False,
     ) -> str:
@@ -357,8 +384,8 @@ class Client:
             opened.
         collection : {"keys", "tables", "models"}
             The kind of the file.
-        progress : callable, optional
-            Called as `progress(sent, total)`, in bytes.
+        progress : callable or bool, optional
+            Called as `progress(sent, total)`, in bytes. `True` shows bars of tqdm, or text.
         plain_model : bool, default False
             Whether a model in clear may be sent: the server sees its weights.
 
@@ -372,12 +399,12 @@ class Client:
         sudare.errors.ArgumentError
             If the file is not of the collection, and for a secret key whatever the collection.
         """
-        progress = optional(called, progress, "progress")
         said = flag(plain_model, "plain_model")
         return self._send(Outgoing(path_of(path), string(collection, "collection"), said), progress)
 
-    def _send(self, file: Outgoing, progress: Callable[[int, int], object] | None = None) -> str:
+    def _send(self, file: Outgoing, progress: PartsProgress = None) -> str:
         """Uploads a checked file, unless the service has it."""
+        report = callback_of_parts(progress, f"uploading to {file.collection}")
         collection, size, digest = file.collection, file.size, file.digest()
         offset, patience = size, self._patience()
         known = self._answer("GET", f"/v1/{collection}/{digest}")
@@ -386,8 +413,8 @@ class Client:
         else:
             _expect_success(known)
         while offset < size:
-            if progress is not None:
-                progress(offset, size)
+            if report is not None:
+                report(offset, size)
             sent = self._append(place, offset, file.part(offset, _CHUNK_BYTES))
             if isinstance(sent, int) and sent > offset:
                 offset, patience = sent, self._patience()
@@ -397,21 +424,30 @@ class Client:
             else:
                 patience.wait(sent)
                 place, offset = self._begin(collection, digest, size)
-        if progress is not None:
-            progress(size, size)
+        if report is not None:
+            report(size, size)
         return digest
 
-    def stats(self, keys: _File, table: _File) -> Job:
-        """Starts statistics of the columns of an encrypted table."""
-        return self._compute("stats", keys, [table])
+    def stats(self, keys: _File, table: _File, *, progress: PartsProgress = None) -> Job:
+        """Starts statistics of the columns of an encrypted table.
 
-    def groups(self, keys: _File, table: _File) -> Job:
-        """Starts sums of columns by groups of rows."""
-        return self._compute("groups", keys, [table])
+        `progress` is as for `upload`.
+        """
+        return self._compute("stats", keys, [table], progress)
 
-    def histogram(self, keys: _File, table: _File) -> Job:
-        """Starts counts of the values of columns in bins."""
-        return self._compute("histogram", keys, [table])
+    def groups(self, keys: _File, table: _File, *, progress: PartsProgress = None) -> Job:
+        """Starts sums of columns by groups of rows.
+
+        `progress` is as for `upload`.
+        """
+        return self._compute("groups", keys, [table], progress)
+
+    def histogram(self, keys: _File, table: _File, *, progress: PartsProgress = None) -> Job:
+        """Starts counts of the values of columns in bins.
+
+        `progress` is as for `upload`.
+        """
+        return self._compute("histogram", keys, [table], progress)
 
     def train(
         self,
@@ -420,6 +456,7 @@ class Client:
         *,
         iterations: int | None = None,
         history: bool = False,
+        progress: PartsProgress = None,
     ) -> Job:
         """Starts a logistic regression on an encrypted table, or on the tables of several owners.
 
@@ -433,6 +470,8 @@ class Client:
             The number of iterations; by default the maximum of the keys.
         history : bool, default False
             Whether the result has the weights after each iteration.
+        progress : callable or bool, optional
+            As for `upload`.
         """
         single = isinstance(table, str | os.PathLike)
         needed = "the path of a table, or a list of them"
@@ -441,12 +480,19 @@ class Client:
             "train",
             keys,
             tables,
+            progress,
             iterations=optional(whole, iterations, "iterations"),
             history=flag(history, "history"),
         )
 
     def predict(
-        self, keys: _File, rows: _File, model: _File | Job, *, plain_model: bool = False
+        self,
+        keys: _File,
+        rows: _File,
+        model: _File | Job,
+        *,
+        plain_model: bool = False,
+        progress: PartsProgress = None,
     ) -> Job:
         """Starts scores of encrypted rows by a model.
 
@@ -460,11 +506,15 @@ class Client:
             The file of a model, or the job of a training that left a model at the service.
         plain_model : bool, default False
             Whether a model in clear may be sent: the server sees its weights.
+        progress : callable or bool, optional
+            As for `upload`.
         """
+        by: str | Outgoing
         if isinstance(model, Job):
-            return self._compute("predict", keys, [rows], model=str(model.wait()._state["result"]))
-        sent = Outgoing(path_of(model, "model"), "models", flag(plain_model, "plain_model"))
-        return self._compute("predict", keys, [rows], model=sent)
+            by = str(model.wait(progress)._state["result"])
+        else:
+            by = Outgoing(path_of(model, "model"), "models", flag(plain_model, "plain_model"))
+        return self._compute("predict", keys, [rows], progress, model=by)
 
     def usage(self) -> dict[str, Any]:
         """Returns the usage of the service and its limits: `bytes`, `jobs`, `requests`, `cpu_seconds`."""
@@ -488,17 +538,20 @@ class Client:
             raise errors.ArgumentError(f"id is {shown(id)}: pass the name of a job")
         return _checked_job(self._json(method, f"/v1/jobs/{id}"))
 
-    def _compute(self, kind: str, keys: _File, tables: Sequence[_File], **more: Any) -> Job:
+    def _compute(
+        self, kind: str, keys: _File, tables: Sequence[_File], progress: PartsProgress, **more: Any
+    ) -> Job:
         # The client checks all files before it sends the first.
         files = [
             Outgoing(path_of(keys, "keys"), "keys", False),
             *(Outgoing(path_of(table, "table"), "tables", False) for table in tables),
         ]
-        digests = [self._send(file) for file in files]
+        digests = [self._send(file, progress) for file in files]
         request = {"kind": kind, "keys": digests[0], "tables": digests[1:]}
         for name, value in more.items():
             if value is not None:
-                request[name] = self._send(value) if isinstance(value, Outgoing) else value
+                is_file = isinstance(value, Outgoing)
+                request[name] = self._send(value, progress) if is_file else value
         # The same request has the same name in any process, so the service finds its job.
         name = blake3.blake3(json.dumps(request, sort_keys=True).encode()).hexdigest()
         attempt = 0
@@ -547,9 +600,9 @@ class Client:
             return _refusal(answer)
         return _offset(_expect_success(answer))
 
-    def _download(self, digest: str, path: Path) -> Path:
+    def _download(self, digest: str, path: Path, overwrite: bool) -> Path:
         hasher, patience = blake3.blake3(), self._patience()
-        with _new_file(path) as file:
+        with _written_file(path, overwrite) as file:
             total = None
             while total is None or file.tell() < total:
                 headers = {"range": f"bytes={file.tell()}-"}
@@ -773,18 +826,21 @@ def _cause(error: BaseException) -> BaseException:
 
 
 @contextlib.contextmanager
-def _new_file(path: Path) -> Iterator[BinaryIO]:
-    """Writes a new file, whole or not at all."""
+def _written_file(path: Path, overwrite: bool) -> Iterator[BinaryIO]:
+    """Writes a file, whole or not at all."""
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     try:
         with open(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        # This fails if the name was taken meanwhile.
-        os.link(temporary, path)
+        if overwrite:
+            os.replace(temporary, path)
+        else:
+            # This fails if the name was taken meanwhile.
+            os.link(temporary, path)
     finally:
-        os.unlink(temporary)
+        Path(temporary).unlink(missing_ok=True)
 
 
 def _refusal(answer: _Answer) -> errors.RefusedError:

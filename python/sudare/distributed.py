@@ -41,6 +41,10 @@ from sudare._renamed import renamed
 
 __all__ = ["compute"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 _T = TypeVar("_T")
 
 _File: TypeAlias = tuple[os.PathLike[str], str, int]

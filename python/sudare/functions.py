@@ -43,6 +43,10 @@ __all__ = [
     "tanh",
 ]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 Interval = tuple[float, float]
 
 

@@ -47,6 +47,7 @@ from sudare._plain import (
     whole,
 )
 from sudare._progress import Progress, callback
+from sudare._shown import facts_html
 from sudare.stats import Plan, Summary
 
 if TYPE_CHECKING:
@@ -63,6 +64,10 @@ __all__ = [
     "plan",
     "statistics",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 class Schema:
@@ -163,6 +168,12 @@ class Schema:
 
     def __repr__(self) -> str:
         return f"Schema({len(self.columns)} columns, owners {', '.join(self.owners)})"
+
+    def _repr_html_(self) -> str:
+        facts = {"columns": ", ".join(self.columns), "owners": ", ".join(self.owners)}
+        if self.target is not None:
+            facts["target"] = f"{self.target}: {', '.join(self.classes)}"
+        return facts_html("Schema", facts)
 
     def _data(self, X: object, y: object) -> Data:
         """Returns the table of an owner for native code."""

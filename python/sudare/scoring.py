@@ -45,9 +45,14 @@ from sudare._plain import Floats, expect_type, flag, optional, path_of, real, wh
 from sudare._plan import JobPlan, as_list
 from sudare._progress import Progress, callback
 from sudare._renamed import renamed
+from sudare._shown import columns_html
 from sudare.linear_model import LogisticRegression, labels_of
 
 __all__ = ["Plan", "Scores", "compute", "decrypt", "plan", "release"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,24 @@ class Scores:
 
     def __repr__(self) -> str:
         return f"Scores of {len(self.scores)} rows"
+
+    def _repr_html_(self) -> str:
+        several = self.scores.ndim > 1
+        columns: dict[str, Any] = {"predicted": self.predicted}
+        if several:
+            names = [f"probability of {name}" for name in self.classes]
+            columns |= dict(zip(names, self.probabilities.T, strict=True))
+        else:
+            columns |= {"score": self.scores, "probability": self.probabilities}
+        measures = {
+            "Accuracy": self.accuracy,
+            "AUC": self.auc,
+            "share of the largest class": self.largest_class,
+            "calibration error": self.calibration_error,
+        }
+        known = [f"{name} {value:.4f}" for name, value in measures.items() if value is not None]
+        notes = [", ".join(known) + "."] if known else []
+        return columns_html(repr(self), columns, notes)
 
 
 @dataclass(frozen=True, repr=False)

@@ -45,6 +45,7 @@ from sudare._plain import (
 )
 from sudare._progress import Progress, callback
 from sudare._renamed import renamed
+from sudare._shown import Facts, columns_html, duration, facts_html, megabytes
 
 __all__ = [
     "Count",
@@ -60,14 +61,18 @@ __all__ = [
     "plan",
 ]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 _Path = str | os.PathLike[str]
 _Floats = npt.NDArray[np.float64]
 _Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Explanation:
-    """The costs and the leakage of a search. Bytes are bytes of files without headers."""
+class Explanation(Facts):
+    """The costs and the leakage of a search. Bytes are bytes of files without headers. Prints as a table."""
 
     log_n: int
     """`log2(N)` of the ring."""
@@ -99,16 +104,17 @@ class Explanation:
     leakage: tuple[str, ...]
     """Sentences about the knowledge of each party."""
 
-    def __str__(self) -> str:
-        lines = [
-            f"ring N = 2^{self.log_n}, {self.levels} levels, {self.security_bits:.0f} bits of security",
-            f"{self.keys} keys, {self.key_memory_bytes / 1e6:.0f} MB in memory",
-            f"index: {self.blocks} blocks of {self.block_rows} rows, {self.index_bytes / 1e6:.0f} MB",
-            f"query: {self.query_bytes / 1e6:.2f} MB, answer: {self.answer_bytes / 1e6:.2f} MB",
-            f"about {self.seconds:.1f} s on one thread",
-            *self.leakage,
-        ]
-        return "\n".join(lines)
+    def _facts(self) -> dict[str, str]:
+        return {
+            "ring": f"N = 2^{self.log_n}, {self.security_bits:.0f} bits of security",
+            "levels": str(self.levels),
+            "evaluation keys": f"{self.keys}, {megabytes(self.key_memory_bytes)} in memory",
+            "index": f"{self.blocks} blocks of {self.block_rows} rows, {megabytes(self.index_bytes)}",
+            "query": f"{self.query_bytes / 1e6:.2f} MB",
+            "answer": f"{self.answer_bytes / 1e6:.2f} MB",
+            "time": f"about {duration(self.seconds)} on one thread",
+            "leakage": "\n".join(self.leakage),
+        }
 
 
 class Plan:
@@ -138,6 +144,13 @@ class Plan:
         passphrase, overwrite = optional(hidden, passphrase, "passphrase"), flag(overwrite, "overwrite")
         self._native.write_keys(path, passphrase, overwrite, callback(progress))
         return Keys(path, passphrase=passphrase)
+
+    def __repr__(self) -> str:
+        found = self.explain()
+        return f"Plan({found.blocks * found.block_rows} rows at most, levels={found.levels})"
+
+    def _repr_html_(self) -> str:
+        return facts_html("Plan", self.explain()._facts())
 
 
 def plan(
@@ -329,8 +342,12 @@ def _payloads(
 class _Encrypts:
     """A key that encrypts an index and queries."""
 
+    _path: Path
     _writer: _native.SearchWriter
     _setup: Any
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self._path)!r})"
 
     def encrypt(self, vector: npt.ArrayLike) -> bytes:
         """Encrypts a query, for the server."""
@@ -343,7 +360,8 @@ class PublicKey(_Encrypts):
     """Encrypts an index and queries. You may give it to anybody."""
 
     def __init__(self, path: _Path) -> None:
-        self._writer = _native.SearchWriter.public(path_of(path))
+        self._path = path_of(path)
+        self._writer = _native.SearchWriter.public(self._path)
         self._setup = json.loads(self._writer.setup())
 
 
@@ -351,8 +369,9 @@ class SecretKey(_Encrypts):
     """Decrypts answers, and encrypts an index and queries in half the bytes. For the owner alone."""
 
     def __init__(self, path: _Path, *, passphrase: str | None = None) -> None:
+        self._path = path_of(path)
         self._native = _native.SearchSecretKey.open(
-            path_of(path), optional(hidden, passphrase, "passphrase")
+            self._path, optional(hidden, passphrase, "passphrase")
         )
         self._writer = self._native.writer()
         self._setup = json.loads(self._native.setup())
@@ -396,6 +415,9 @@ class Keys:
         """The file for the server."""
         return self.folder / "evaluation.key"
 
+    def __repr__(self) -> str:
+        return f"Keys({str(self.folder)!r})"
+
 
 class Scores:
     """The similarity of every vector."""
@@ -420,14 +442,25 @@ class Scores:
         rows, values = self._native.nearest(self.values.tolist(), set(self._deleted), count)
         return np.array(rows, dtype=np.int64), np.array(values)
 
+    def __repr__(self) -> str:
+        return f"Scores of {len(self.values)} rows"
+
+    def _repr_html_(self) -> str:
+        rows, values = self.top_k(min(10, len(self.values) - len(self._deleted)))
+        notes = [f"The nearest of {len(self.values)} rows."]
+        return columns_html("Scores", {"row": rows, "similarity": values}, notes)
+
 
 @dataclass(frozen=True)
-class Count:
+class Count(Facts):
     """The number of vectors that match."""
 
     matches: int
     undecided: int
     """The number of sums that are left out, because they have a vector within the margin of the threshold."""
+
+    def _facts(self) -> dict[str, str]:
+        return {"matches": str(self.matches), "undecided": str(self.undecided)}
 
 
 @dataclass(frozen=True)
@@ -443,6 +476,13 @@ class Matches:
     undecided: int
     """The number of buckets that are left out, because they have a vector within the margin of the threshold."""
     more_than_planned: bool
+
+    def _repr_html_(self) -> str:
+        columns: dict[str, Any] = {"row": self.rows}
+        if self.payloads is not None:
+            columns["payload"] = self.payloads.tolist()
+        complete = "These are all matches." if self.is_complete else "Some matches may be missing."
+        return columns_html("Matches", columns, [complete])
 
     @property
     def is_complete(self) -> bool:
@@ -515,6 +555,9 @@ class Index:
         self._deleted = new
         self._update(progress)
 
+    def __repr__(self) -> str:
+        return f"Index({str(self.folder)!r}, {len(self)} rows, {len(self._deleted)} of them deleted)"
+
     @property
     def deleted(self) -> frozenset[int]:
         """The numbers of deleted rows."""
@@ -538,8 +581,12 @@ class Server:
     """Searches with the evaluation keys, and sees nothing."""
 
     def __init__(self, path: _Path) -> None:
-        self._native = _native.SearchServer.open(path_of(path))
+        self._path = path_of(path)
+        self._native = _native.SearchServer.open(self._path)
         self._setup = json.loads(self._native.setup())
+
+    def __repr__(self) -> str:
+        return f"Server({str(self._path)!r})"
 
     def compute(
         self,

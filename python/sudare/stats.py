@@ -20,6 +20,7 @@ owner decrypts:
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -50,6 +51,7 @@ from sudare._plain import (
 )
 from sudare._plan import JobPlan, as_list
 from sudare._progress import Progress, callback
+from sudare._shown import Facts, columns_html
 
 __all__ = [
     "EncryptedResult",
@@ -68,18 +70,24 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 ColumnEdges: TypeAlias = Literal["equal", "quantile", "log"] | Sequence[float] | Floats
 """Edges of bins: equal widths, equal counts of values, equal ratios, or numbers, one more than bins."""
 
 Edges: TypeAlias = ColumnEdges | Mapping[str, ColumnEdges]
 """Edges for all columns, or for each by its name. Other columns have bins of equal width."""
 
+_QUARTILES = {"min": 0.0, "25%": 0.25, "50%": 0.5, "75%": 0.75, "max": 1.0}
+
 _FIRST_INEXACT = 2.0**53
 """The first whole number whose successor is rounded to it."""
 
 
 @dataclass(frozen=True)
-class TTest:
+class TTest(Facts):
     """Welch's test of two samples with possibly different variances."""
 
     difference: float
@@ -92,6 +100,9 @@ class TTest:
     """Degrees of freedom by Welch and Satterthwaite."""
     p_value: float
     """Two-sided probability if the means are equal."""
+
+    def _facts(self) -> dict[str, str]:
+        return {name.replace("_", " "): f"{value:.6g}" for name, value in vars(self).items()}
 
 
 @dataclass(frozen=True)
@@ -116,6 +127,16 @@ class LeastSquares:
     """Variance of the residuals: the sum of their squares over rows minus predictors minus 1."""
     condition: float
     """Condition number of the correlations of the predictors."""
+
+    def _repr_html_(self) -> str:
+        columns = {
+            "predictor": self.predictors,
+            "coefficient": self.coefficients,
+            "standard error": self.standard_errors,
+            "p value": self.p_values,
+        }
+        notes = [f"Intercept {self.intercept:.6g}, R squared {self.r_squared:.4f}."]
+        return columns_html(f"Least squares of {self.target}", columns, notes)
 
 
 class _Named:
@@ -156,8 +177,9 @@ class _Named:
 class Summary(_Named):
     """Statistics of the columns of a table, as arrays in the order of `columns`.
 
-    Variances and covariances divide by `rows - 1`, as pandas does. Skewness and excess kurtosis follow
-    `scipy.stats`. Undefined figures are NaN: the dispersion of one row, the shape and the correlations of a
+    Variances and covariances divide by `rows - 1`, as pandas does. `skewness` and `kurtosis`, which is
+    excess kurtosis, are the biased estimates, as `scipy.stats` computes by default. `var`, `skew` and `kurt`
+    compute the others. Undefined figures are NaN: the dispersion of one row, the shape and the correlations of a
     constant column. Figures that the errors of encryption hide are NaN, too, with a
     `sudare.errors.PrecisionWarning`: variances below their error, and shapes and correlations that are off
     by more than a sixteenth. `mean_error`, `variance_error` and `covariance_error` bound the errors.
@@ -186,6 +208,79 @@ class Summary(_Named):
             shapes = np.isnan(self.skewness) | np.isnan(self.kurtosis)
             self._warn(shapes & (self.std > 0), "skewness or kurtosis")
 
+    def var(self, ddof: float = 1) -> Floats:
+        """Returns the variance of each column, which divides by `rows - ddof`, as in pandas."""
+        return _variance(self.variance, self.rows, real(ddof, "ddof"))
+
+    def sem(self, ddof: float = 1) -> Floats:
+        """Returns the standard error of each mean, the root of `var(ddof)` over `rows`, as in pandas."""
+        error: Floats = np.sqrt(self.var(ddof) / self.rows)
+        return error
+
+    def skew(self, *, bias: bool = True) -> Floats:
+        """Returns the skewness of each column, as `scipy.stats.skew` does.
+
+        `bias=False` returns the unbiased estimate, as pandas does: NaN for fewer than 3 rows.
+        """
+        n = self.rows
+        if flag(bias, "bias"):
+            return self.skewness.copy()
+        factor = math.sqrt(n * (n - 1)) / (n - 2) if n > 2 else math.nan
+        return factor * self.skewness
+
+    def kurt(self, *, fisher: bool = True, bias: bool = True) -> Floats:
+        """Returns the kurtosis of each column, as `scipy.stats.kurtosis` does.
+
+        `fisher=True` returns excess kurtosis, 0 for a normal distribution. `bias=False` returns the unbiased
+        estimate, as pandas does: NaN for fewer than 4 rows.
+        """
+        n = self.rows
+        fisher, excess = flag(fisher, "fisher"), self.kurtosis.copy()
+        if not flag(bias, "bias"):
+            factor = (n - 1) / ((n - 2) * (n - 3)) if n > 3 else math.nan
+            excess = factor * ((n + 1) * excess + 6)
+        return excess if fisher else excess + 3
+
+    def describe(self, table: Frame | None = None) -> Any:
+        """Returns a row for each figure and a column for each column, as the `describe` of polars does.
+
+        Parameters
+        ----------
+        table : data frame, dict or array_like, optional
+            The rows of the owner, who knows their extremes and quartiles. They are in the clear, and a
+            server cannot compute them. Without rows, only the number of rows, means and standard
+            deviations are returned.
+        """
+        figures = {"count": np.full(len(self.columns), float(self.rows))}
+        figures |= {"mean": self.mean, "std": self.std}
+        if table is not None:
+            values = self._rows_of(table)
+            for name, share in _QUARTILES.items():
+                figures[name] = np.quantile(values, share, axis=0)
+        rows = np.array(list(figures.values()))
+        columns = dict(zip(self.columns, rows.T, strict=True))
+        return self._make({"statistic": list(figures), **columns})
+
+    def _rows_of(self, table: Frame) -> Floats:
+        """Returns the columns of these statistics of a table, whose rows they must describe."""
+        found = read(table)
+        values = found.values[:, [found.index(name) for name in self.columns]]
+        if len(values) != self.rows:
+            raise errors.of_kind(
+                "OtherTable",
+                f"the table has {len(values)} rows, but the statistics are of {self.rows}: pass the table "
+                "that was encrypted",
+            )
+        # Decrypted means carry small errors.
+        near = np.abs(values.mean(axis=0) - self.mean) <= self.mean_error + 1e-6 * np.abs(values).max(axis=0)
+        if not near.all():
+            column = self.columns[int(np.argmin(near))]
+            raise errors.of_kind(
+                "OtherTable",
+                f"column {column!r} has another mean in the table: pass the table that was encrypted",
+            )
+        return values
+
     def weighted_mean(self, weights: str) -> Floats:
         """Returns the mean of each column, weighted by a column whose sum must exceed its error."""
         return np.array(self._decrypted.weighted_mean(self._index(weights)), dtype=np.float64)
@@ -209,20 +304,27 @@ class Summary(_Named):
         names = {"column": list(self.columns)}
         what = choice(what, "what", ("columns", "covariance", "correlation"))
         if what == "columns":
-            values = {
-                "mean": self.mean,
-                "variance": self.variance,
-                "std": self.std,
-                "skewness": self.skewness,
-                "kurtosis": self.kurtosis,
-            }
+            values = self._figures()
         else:
             matrix = self.covariance if what == "covariance" else self.correlation
             values = dict(zip(self.columns, matrix, strict=True))
         return self._make({**names, **values})
 
+    def _figures(self) -> dict[str, Floats]:
+        return {
+            "mean": self.mean,
+            "variance": self.variance,
+            "std": self.std,
+            "skewness": self.skewness,
+            "kurtosis": self.kurtosis,
+        }
+
     def __repr__(self) -> str:
         return f"Summary of {self.rows} rows of {', '.join(self.columns)}"
+
+    def _repr_html_(self) -> str:
+        columns = {"column": self.columns, **self._figures()}
+        return columns_html(f"Summary of {self.rows} rows", columns)
 
 
 class Groups(_Named):
@@ -253,6 +355,10 @@ class Groups(_Named):
         open_ones: Any = (several & np.isnan(self.variance)).any(axis=0)
         self._warn(open_ones, "variances by group")
 
+    def var(self, ddof: float = 1) -> Floats:
+        """Returns the variances, which divide by the rows of each group minus `ddof`, as in pandas."""
+        return _variance(self.variance, self.count[:, np.newaxis], real(ddof, "ddof"))
+
     def t_test(self, a: float, b: float) -> dict[str, TTest | None]:
         """Computes Welch's test of each column between two groups, by their labels.
 
@@ -276,20 +382,24 @@ class Groups(_Named):
 
     def to_frame(self) -> Any:
         """Returns a row per group and column."""
+        return self._make(self._figures())
+
+    def _figures(self) -> dict[str, Any]:
         groups, columns = len(self.labels), len(self.columns)
-        return self._make(
-            {
-                self.by: np.repeat(self.labels, columns),
-                "column": list(self.columns) * groups,
-                "count": np.repeat(self.count, columns),
-                "sum": self.sum.ravel(),
-                "mean": self.mean.ravel(),
-                "variance": self.variance.ravel(),
-            }
-        )
+        return {
+            self.by: np.repeat(self.labels, columns),
+            "column": list(self.columns) * groups,
+            "count": np.repeat(self.count, columns),
+            "sum": self.sum.ravel(),
+            "mean": self.mean.ravel(),
+            "variance": self.variance.ravel(),
+        }
 
     def __repr__(self) -> str:
         return f"Groups by {self.by}: {len(self.labels)} of {', '.join(self.columns)}"
+
+    def _repr_html_(self) -> str:
+        return columns_html(f"{len(self.labels)} groups by {self.by}", self._figures())
 
 
 class Histograms(_Named):
@@ -335,19 +445,30 @@ class Histograms(_Named):
 
     def to_frame(self) -> Any:
         """Returns a row per column and bin."""
+        return self._make(self._figures())
+
+    def _figures(self) -> dict[str, Any]:
         bins = self.counts.shape[1]
-        return self._make(
-            {
-                "column": [column for column in self.columns for _ in range(bins)],
-                "low": self.edges[:, :-1].ravel(),
-                "high": self.edges[:, 1:].ravel(),
-                "count": self.counts.ravel(),
-                "error": self.errors.ravel(),
-            }
-        )
+        return {
+            "column": [column for column in self.columns for _ in range(bins)],
+            "low": self.edges[:, :-1].ravel(),
+            "high": self.edges[:, 1:].ravel(),
+            "count": self.counts.ravel(),
+            "error": self.errors.ravel(),
+        }
 
     def __repr__(self) -> str:
         return f"Histograms of {', '.join(self.columns)}, {self.counts.shape[1]} bins"
+
+    def _repr_html_(self) -> str:
+        return columns_html(f"Histograms of {self.rows} rows", self._figures())
+
+
+def _variance(variance: Floats, rows: Any, ddof: float) -> Floats:
+    """Converts a variance that divides by `rows - 1` to one that divides by `rows - ddof`."""
+    freedom = np.asarray(rows - ddof, dtype=np.float64)
+    converted: Floats = variance * (rows - 1) / np.where(freedom > 0, freedom, np.nan)
+    return converted
 
 
 def _probabilities(p: object) -> Floats:

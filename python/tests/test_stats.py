@@ -58,6 +58,49 @@ def test_moments_are_those_of_pandas_and_scipy(summary: stats.Summary) -> None:
     assert np.allclose(summary.correlation, frame.corr(), atol=1e-5)
 
 
+def test_biased_and_unbiased_figures_are_those_of_pandas_and_scipy(summary: stats.Summary) -> None:
+    frame = pd.DataFrame(births()).astype(float)
+    for ddof in (0, 1, 2):
+        assert np.allclose(summary.var(ddof), frame.var(ddof=ddof), rtol=1e-5)
+        assert np.allclose(summary.sem(ddof), frame.sem(ddof=ddof), rtol=1e-5)
+    for bias in (True, False):
+        assert np.allclose(summary.skew(bias=bias), scipy.stats.skew(frame, bias=bias), atol=1e-4)
+        for fisher in (True, False):
+            expected = scipy.stats.kurtosis(frame, fisher=fisher, bias=bias)
+            assert np.allclose(summary.kurt(fisher=fisher, bias=bias), expected, atol=1e-3)
+    assert np.allclose(summary.skew(bias=False), frame.skew(), atol=1e-4)
+    assert np.allclose(summary.kurt(bias=False), frame.kurt(), atol=1e-3)
+    groups = stats.run(frame.assign(ward=np.arange(ROWS) % 4), "groups", by="ward")
+    by = frame.groupby(np.arange(ROWS) % 4)
+    assert np.allclose(groups.var(0), by.var(ddof=0), rtol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_estimates_that_few_rows_do_not_have_are_missing(rows: int) -> None:
+    few = stats.run({"x": np.arange(float(rows)) ** 2})
+    frame = pd.DataFrame({"x": np.arange(float(rows)) ** 2})
+    assert np.allclose(few.skew(bias=False), frame.skew(), atol=1e-4, equal_nan=True)
+    assert np.isnan(few.kurt(bias=False)).all()
+    assert np.isnan(few.var(rows)).all()
+
+
+def test_a_description_is_that_of_pandas(summary: stats.Summary) -> None:
+    frame = pd.DataFrame(births()).astype(float)
+    found = summary.describe(frame).set_index("statistic")
+    assert np.allclose(found, frame.describe().loc[found.index], rtol=1e-5)
+    assert list(found.index) == list(frame.describe().index)
+    assert list(summary.describe()["statistic"]) == ["count", "mean", "std"]
+    # In another order of columns, and as a dictionary.
+    other = summary.describe({name: births()[name] for name in reversed(list(births()))})
+    assert np.allclose(other.set_index("statistic"), found)
+    with pytest.raises(errors.WrongFileError, match="188 rows"):
+        summary.describe(frame[1:])
+    with pytest.raises(errors.WrongFileError, match="'weight' has another mean"):
+        summary.describe(frame.assign(weight=frame["weight"] + 1))
+    with pytest.raises(errors.TableError, match="no column 'dose'"):
+        summary.describe(frame.drop(columns="dose"))
+
+
 def test_what_follows_from_moments(summary: stats.Summary) -> None:
     frame = pd.DataFrame(births()).astype(float)
     weighted = np.average(frame, axis=0, weights=frame["weight"])
