@@ -6,15 +6,10 @@ Run `python python/examples/neural_network.py`. It needs scikit-learn.
 import numpy as np
 from sklearn.datasets import load_iris
 from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from sudare import nn
-
-
-def network_of(model: MLPClassifier) -> nn.Network:
-    """Returns the network of a fitted classifier. The plan replaces sigmoids by polynomials."""
-    weights = [matrix.T for matrix in model.coefs_]
-    layers = list(zip(weights, model.intercepts_, strict=True))
-    return nn.Network.dense(layers, activation={"sigmoid": {"degree": 7}})
 
 
 def server_computes(
@@ -28,12 +23,12 @@ def server_computes(
 
 def main() -> None:
     flowers, species = load_iris(return_X_y=True)
-    flowers = (flowers - flowers.mean(axis=0)) / flowers.std(axis=0)
     order = np.random.default_rng(0).permutation(len(flowers))
     train, new = order[:110], order[110:]
-    model = MLPClassifier((8,), "logistic", solver="lbfgs", alpha=1.0, random_state=0)
-    model.fit(flowers[train], species[train])
-    network = network_of(model)
+    network = MLPClassifier((8,), "logistic", solver="lbfgs", alpha=1.0, random_state=0)
+    model = make_pipeline(StandardScaler(), network).fit(flowers[train], species[train])
+    # The scaling of columns becomes part of the first layer.
+    network = nn.Network.from_sklearn(model)
 
     # The owner plans for ranges of samples like the new ones, and encrypts.
     plan = nn.plan(network, batch=len(new), calibration=flowers)

@@ -68,6 +68,12 @@ mod _native {
         (Isa::detect().name(), par::threads())
     }
 
+    /// Returns the two-sided probability of Student's distribution for a `t` of this magnitude.
+    #[pyfunction]
+    fn student_two_sided(t: f64, degrees_of_freedom: f64) -> f64 {
+        sudare_apps::stats::student_two_sided(t, degrees_of_freedom)
+    }
+
     /// Runs the command `sudare` and returns its exit status. It handles Ctrl-C for the rest of the process.
     #[pyfunction]
     fn run_command(py: Python<'_>, args: Vec<std::ffi::OsString>) -> u8 {

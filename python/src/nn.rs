@@ -169,9 +169,10 @@ impl Network {
     }
 
     /// Writes the description to a file.
-    fn save(&self, py: Python<'_>, path: PathBuf) -> Result<()> {
+    #[pyo3(signature = (path, *, overwrite=false))]
+    fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
         job::detached(py, || {
-            let mut file = NewFile::create(&path, Access::Shared, true)?;
+            let mut file = NewFile::create(&path, Access::Shared, overwrite)?;
             file.write_text(&written(&*self.0)?)?;
             Ok(file.finish()?)
         })

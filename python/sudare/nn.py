@@ -28,7 +28,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -53,7 +53,10 @@ from sudare._plain import (
     reals,
     whole,
 )
+from sudare._progress import Callback, Progress, callback
 from sudare._renamed import renamed
+from sudare._shown import Facts, duration, facts_html, megabytes
+from sudare._sklearn import layers_of
 
 __all__ = [
     "Batch",
@@ -70,6 +73,10 @@ __all__ = [
     "plan",
     "plan_hidden",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
 """Real numbers."""
@@ -130,6 +137,28 @@ class Network:
         return cls.describe([inputs], described)
 
     @classmethod
+    def from_sklearn(cls, model: Any, *, degree: int = 7) -> Network:
+        """Makes the network of a fitted estimator of scikit-learn.
+
+        Its outputs are those before the last function. For an `MLPClassifier` these are scores of classes: the
+        place of the largest is the place of the predicted class in `model.classes_`, and the sign of the
+        single output tells two classes apart. For a regressor they are the predictions.
+
+        Parameters
+        ----------
+        model : MLPClassifier, MLPRegressor, linear model or Pipeline
+            A pipeline may scale columns first, with a `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler` or
+            `RobustScaler`, which become part of the first layer. Linear models have `coef_` and `intercept_`,
+            such as the estimators of `sudare.linear_model`.
+        degree : int, default 7
+            The degree of the polynomials for activations.
+        """
+        layers, activation = layers_of(model)
+        if activation is None:
+            return cls.dense(layers)
+        return cls.dense(layers, {activation: {"degree": whole(degree, "degree")}})
+
+    @classmethod
     def load(cls, path: str | os.PathLike[str], *, degree: int = 7) -> Network:
         """Opens the file of a network that `save` wrote, or of an ONNX model with layers and residual blocks.
 
@@ -146,9 +175,17 @@ class Network:
         """
         return cls(_native.Network.load(path_of(path), whole(degree, "degree")))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the network to a file of JSON, and replaces an existing file."""
-        self._native.save(path_of(path))
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Writes the network to a file of JSON.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        overwrite : bool, default False
+            Whether the file may exist.
+        """
+        self._native.save(path_of(path), overwrite=flag(overwrite, "overwrite"))
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -173,10 +210,14 @@ class Network:
     def __repr__(self) -> str:
         return f"Network(input_shape={self.input_shape}, outputs={self.outputs})"
 
+    def _repr_html_(self) -> str:
+        facts = {"shape of a sample": self.input_shape, "outputs": self.outputs}
+        return facts_html("Network", facts)
+
 
 @dataclass(frozen=True)
-class Explanation:
-    """The costs of a run of a plan."""
+class Explanation(Facts):
+    """The costs of a run of a plan. Prints as a table."""
 
     log_n: int
     """`log2` of the degree of the ring."""
@@ -205,10 +246,23 @@ class Explanation:
     error: float
     """The standard deviation of the error of a result by encryption, if all numbers fill their ranges."""
 
+    def _facts(self) -> dict[str, str]:
+        return {
+            "ring": f"N = 2^{self.log_n}, log2 QP {self.log2_qp:.0f}",
+            "levels": str(self.levels),
+            "bootstrapping": _bootstrapping(self.bootstrapping, self.bootstraps),
+            "evaluation keys": f"{self.keys}, {megabytes(self.key_bytes)}",
+            "samples": f"up to {self.samples} in a run",
+            "inputs": f"{self.inputs} ciphertexts, {megabytes(self.input_bytes)}",
+            "outputs": f"{self.outputs} ciphertexts",
+            "time": f"about {duration(self.seconds)} a run on one thread",
+            "error": f"about {self.error:.1e}",
+        }
+
 
 @dataclass(frozen=True)
-class HiddenExplanation:
-    """The costs of encrypted weights, and of a run on them."""
+class HiddenExplanation(Facts):
+    """The costs of encrypted weights, and of a run on them. Prints as a table."""
 
     log_n: int
     """`log2` of the degree of the ring."""
@@ -233,9 +287,24 @@ class HiddenExplanation:
     seconds: float
     """Predicted time of a run on one thread, without reading the weights."""
 
+    def _facts(self) -> dict[str, str]:
+        return {
+            "ring": f"N = 2^{self.log_n}, log2 QP {self.log2_qp:.0f}",
+            "levels": str(self.levels),
+            "bootstrapping": _bootstrapping(self.bootstrapping, self.bootstraps),
+            "evaluation keys": f"{self.keys}, {megabytes(self.key_bytes)}",
+            "weights": f"{self.weights} ciphertexts, {megabytes(self.weight_bytes)}",
+            "input": f"{megabytes(self.input_bytes)} a sample",
+            "time": f"about {duration(self.seconds)} a sample on one thread",
+        }
+
+
+def _bootstrapping(name: str | None, count: int) -> str:
+    return "none" if name is None else f"{count} ciphertexts a run, parameters {name}"
+
 
 @dataclass(frozen=True)
-class Simulation:
+class Simulation(Facts):
     """The result of a simulated run."""
 
     results: Numbers
@@ -245,10 +314,17 @@ class Simulation:
     headroom_bits: float
     """The number of bits between the largest number of the run and its modulus."""
 
+    def _facts(self) -> dict[str, str]:
+        return {
+            "results": f"shape {self.results.shape}",
+            "error": f"about {self.error:.1e}",
+            "headroom": f"{self.headroom_bits:.1f} bits",
+        }
+
 
 @dataclass(frozen=True)
-class Evaluation:
-    """A comparison of encrypted and clear results."""
+class Evaluation(Facts):
+    """A comparison of encrypted and clear results. Prints as a table."""
 
     samples: int
     """The number of samples."""
@@ -261,6 +337,18 @@ class Evaluation:
     """The share of samples whose encrypted class is their label, if labels were given."""
     accuracy_in_clear: float | None
     """The share of samples whose clear class is their label, if labels were given."""
+
+    def _facts(self) -> dict[str, str]:
+        facts = {
+            "samples": str(self.samples),
+            "largest difference": f"{self.largest_difference:.1e}",
+            "same class": f"{self.agreement:.1%}",
+        }
+        if self.accuracy is not None:
+            facts["accuracy"] = f"{self.accuracy:.1%}"
+        if self.accuracy_in_clear is not None:
+            facts["accuracy in clear"] = f"{self.accuracy_in_clear:.1%}"
+        return facts
 
 
 class Secret:
@@ -292,6 +380,9 @@ class Secret:
             "a secret key cannot be pickled or copied, so that it stays with its owner: use save()"
         )
 
+    def __repr__(self) -> str:
+        return "Secret(...)"
+
 
 class Keys:
     """Computes on encrypted samples. For the server."""
@@ -299,12 +390,18 @@ class Keys:
     def __init__(self, native: _native.NetworkKeys) -> None:
         self._native = native
 
+    def __repr__(self) -> str:
+        return "Keys(for evaluation)"
+
 
 class Weights:
     """Encrypted weights. For the server."""
 
     def __init__(self, native: _native.NetworkWeights) -> None:
         self._native = native
+
+    def __repr__(self) -> str:
+        return "Weights(encrypted)"
 
 
 class Batch:
@@ -316,11 +413,21 @@ class Batch:
     def __len__(self) -> int:
         return self._native.samples
 
+    def __repr__(self) -> str:
+        return f"Batch({len(self)} encrypted samples)"
+
 
 class _Planned:
     """The common part of plans."""
 
     _native: NetworkPlan | HiddenNetworkPlan
+
+    def _repr_html_(self) -> str:
+        return facts_html(type(self).__name__, self.explain()._facts())
+
+    def explain(self) -> Explanation | HiddenExplanation:
+        """Returns the costs of a run, before any key is made."""
+        raise NotImplementedError
 
     def make_keys(self) -> tuple[Secret, Keys]:
         """Makes the keys of the plan: for the owner, and for the server."""
@@ -381,6 +488,9 @@ class Plan(_Planned):
         self.ranges = ranges
         self._native = native
 
+    def __repr__(self) -> str:
+        return f"Plan({self.network!r}, samples_per_run={self.samples_per_run})"
+
     def explain(self) -> Explanation:
         """Returns the costs of a run, before any key is made."""
         return Explanation(**json.loads(self._native.explain()))
@@ -408,23 +518,38 @@ class Plan(_Planned):
 
     run = renamed(compute, "run")
 
-    def execute(self, samples: npt.ArrayLike) -> Numbers:
-        """Does all steps in one process with new keys, in one run or several."""
-        rows = self._matrix(samples)
+    def execute(self, samples: npt.ArrayLike, *, progress: Progress = None) -> Numbers:
+        """Does all steps in one process with new keys, in one run or several.
+
+        Parameters
+        ----------
+        samples : array_like
+            The samples.
+        progress : callable or bool, optional
+            Called as `progress(step, done, total)`. `True` shows bars of tqdm, or text.
+        """
+        rows, report = self._matrix(samples), callback(progress)
         self.check(rows)
-        secret, keys = self.make_keys()
+        secret, keys = _made(self, report)
         parts = range(0, len(rows), self.samples_per_run)
         batches = (rows[first : first + self.samples_per_run] for first in parts)
-        return np.concatenate(
-            [self.decrypt(secret, self.compute(keys, self.encrypt(secret, x))) for x in batches]
-        )
+        results = (self.decrypt(secret, self.compute(keys, self.encrypt(secret, x))) for x in batches)
+        return _collected(results, len(parts), report)
 
-    def evaluate(self, samples: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> Evaluation:
+    def evaluate(
+        self,
+        samples: npt.ArrayLike,
+        labels: npt.ArrayLike | None = None,
+        *,
+        progress: Progress = None,
+    ) -> Evaluation:
         """Computes samples encrypted and in the clear, and compares the results.
 
         With `labels`, the class of each sample as an integer, it also returns the accuracy of both.
+        `progress` is as for `execute`.
         """
-        return _evaluation(self.network.predict(samples), self.execute(samples), labels)
+        encrypted = self.execute(samples, progress=progress)
+        return _evaluation(self.network.predict(samples), encrypted, labels)
 
     def simulate(self, samples: npt.ArrayLike) -> Simulation:
         """Does the same steps with samples in the clear."""
@@ -450,6 +575,9 @@ class HiddenPlan(_Planned):
 
     def _matrix(self, samples: npt.ArrayLike) -> Numbers:
         return _matrix(samples, self._input_shape)
+
+    def __repr__(self) -> str:
+        return f"HiddenPlan(input_shape={self._input_shape})"
 
     def explain(self) -> HiddenExplanation:
         """Returns the costs of weights and of a run, before any key is made."""
@@ -482,24 +610,34 @@ class HiddenPlan(_Planned):
 
     run = renamed(compute, "run")
 
-    def execute(self, network: Network, samples: npt.ArrayLike) -> Numbers:
-        """Does all steps in one process with new keys, sample after sample."""
+    def execute(
+        self, network: Network, samples: npt.ArrayLike, *, progress: Progress = None
+    ) -> Numbers:
+        """Does all steps in one process with new keys, sample after sample.
+
+        `progress` is as for `Plan.execute`.
+        """
         expect_type(network, "network", Network)
-        rows = _matrix(samples, network.input_shape)
+        rows, report = _matrix(samples, network.input_shape), callback(progress)
         self.check(network, rows)
-        secret, keys = self.make_keys()
+        secret, keys = _made(self, report)
         weights = self.weights_from_bytes(self.encrypt_weights(secret, network))
         batches = (self.encrypt(secret, row[None]) for row in rows)
-        return np.concatenate(
-            [self.decrypt(secret, self.compute(keys, weights, batch)) for batch in batches]
-        )
+        results = (self.decrypt(secret, self.compute(keys, weights, batch)) for batch in batches)
+        return _collected(results, len(rows), report)
 
     def evaluate(
-        self, network: Network, samples: npt.ArrayLike, labels: npt.ArrayLike | None = None
+        self,
+        network: Network,
+        samples: npt.ArrayLike,
+        labels: npt.ArrayLike | None = None,
+        *,
+        progress: Progress = None,
     ) -> Evaluation:
         """Compares encrypted and clear results like `Plan.evaluate`, for a network with this outline."""
         expect_type(network, "network", Network)
-        return _evaluation(network.predict(samples), self.execute(network, samples), labels)
+        encrypted = self.execute(network, samples, progress=progress)
+        return _evaluation(network.predict(samples), encrypted, labels)
 
     def simulate(self, network: Network, samples: npt.ArrayLike) -> Numbers:
         """Does the same steps with samples in the clear, without errors of encryption."""
@@ -577,6 +715,24 @@ def plan_hidden(
     planned = HiddenPlan(outline)
     planned._input_shape = network.input_shape
     return planned
+
+
+def _made(plan: Plan | HiddenPlan, report: Callback | None) -> tuple[Secret, Keys]:
+    """Makes the keys of a plan, and reports it."""
+    made = plan.make_keys()
+    if report is not None:
+        report("keys", 1, 1)
+    return made
+
+
+def _collected(results: Iterable[Numbers], count: int, report: Callback | None) -> Numbers:
+    """Collects the results of a number of runs, and reports each."""
+    found = []
+    for result in results:
+        found.append(result)
+        if report is not None:
+            report("computing", len(found), count)
+    return np.concatenate(found)
 
 
 def _evaluation(clear: Numbers, encrypted: Numbers, labels: npt.ArrayLike | None) -> Evaluation:

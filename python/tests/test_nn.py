@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import pytest
+import sklearn.linear_model
 from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import RidgeClassifier
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    PolynomialFeatures,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.tree import DecisionTreeRegressor
 
 from sudare import errors, nn
+from sudare.linear_model import LinearRegression, LogisticRegression
 
 
 def layers(sizes: list[int], seed: int = 0) -> list[tuple[Any, Any]]:
@@ -396,3 +411,80 @@ def test_options_are_named_in_messages() -> None:
     for data, samples in (("abc", 1), (b"", -1), (b"", 1.5)):
         with pytest.raises(errors.ArgumentError):
             plan.batch_from_bytes(data, samples)  # type: ignore[arg-type]
+
+
+SCALERS: list[Any] = [
+    None,
+    StandardScaler(),
+    StandardScaler(with_mean=False),
+    StandardScaler(with_std=False),
+    RobustScaler(),
+    MaxAbsScaler(),
+    MinMaxScaler((-1, 1)),
+    "passthrough",
+]
+
+
+@pytest.mark.parametrize("scaler", SCALERS, ids=str)
+@pytest.mark.parametrize("activation", ["relu", "tanh", "logistic", "identity"])
+def test_a_pipeline_of_scikit_learn_is_a_network(scaler: Any, activation: str) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 3)) * [1, 100, 0.1] + [0, 500, 1]
+    hidden = MLPRegressor(
+        hidden_layer_sizes=(6, 4), activation=activation, max_iter=5, random_state=0
+    )
+    steps = [hidden] if scaler is None else [scaler, hidden]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = make_pipeline(*steps).fit(rows, rows[:, 1] / 100)
+    network = nn.Network.from_sklearn(model)
+    np.testing.assert_allclose(network.predict(rows)[:, 0], model.predict(rows), rtol=1e-9)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_classifier_of_scikit_learn_predicts_the_same_encrypted(classes: int) -> None:
+    rng = np.random.default_rng(1)
+    places = np.arange(90) % classes
+    centers = np.array([[0.0, 50.0], [3.0, 80.0], [-3.0, 120.0]])
+    rows = centers[places] + rng.normal(size=(90, 2)) * [1, 10]
+    labels = np.array(["a", "b", "c"])[places]
+    hidden = MLPClassifier((8,), activation="tanh", solver="lbfgs", alpha=0.1, random_state=0)
+    model = make_pipeline(StandardScaler(), hidden).fit(rows, labels)
+    network = nn.Network.from_sklearn(model, degree=15)
+    results = nn.plan(network, batch=90, calibration=rows, precision_bits=5).execute(rows)
+    places = results.argmax(axis=1) if classes > 2 else (results[:, 0] > 0) * 1
+    assert np.mean(model.classes_[places] == model.predict(rows)) > 0.95
+
+
+def test_linear_models_are_networks_of_one_layer() -> None:
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(50, 3))
+    classes = np.arange(50) % 3
+    for model in (
+        sklearn.linear_model.LogisticRegression().fit(rows, classes),
+        LogisticRegression(mode="simulate", max_iter=2).fit(rows, classes),
+        LogisticRegression(mode="simulate", max_iter=2).fit(rows, classes > 0),
+    ):
+        scores = nn.Network.from_sklearn(model).predict(rows)
+        expected = model.decision_function(rows)
+        np.testing.assert_allclose(scores.reshape(expected.shape), expected, rtol=1e-9, atol=1e-9)
+    fitted = LinearRegression(mode="simulate").fit(rows, rows[:, 0])
+    np.testing.assert_allclose(
+        nn.Network.from_sklearn(fitted).predict(rows)[:, 0], fitted.predict(rows), atol=1e-9
+    )
+
+
+def test_models_and_steps_that_are_no_layers_are_refused() -> None:
+    rows, targets = np.arange(20.0).reshape(10, 2), np.arange(10.0)
+    frame = pd.DataFrame({"x": list("ab") * 5})
+    coded = LogisticRegression(mode="simulate", max_iter=2).fit(frame, np.arange(10) % 3 > 0)
+    linear = sklearn.linear_model.LinearRegression()
+    for model, says in [
+        (DecisionTreeRegressor().fit(rows, targets), "DecisionTreeRegressor has no dense layers"),
+        (coded, "linear model of numbers"),
+        (MLPRegressor(), "no dense layers"),
+        (make_pipeline(MinMaxScaler(clip=True), linear).fit(rows, targets), "MinMaxScaler that clips"),
+        (make_pipeline(PolynomialFeatures(1), linear).fit(rows, targets), "PolynomialFeatures"),
+    ]:
+        with pytest.raises(errors.UnsupportedError, match=says):
+            nn.Network.from_sklearn(model)

@@ -40,7 +40,7 @@ pub use columns::{ColumnSums, StatsPlan};
 pub use cost::Cost;
 pub use groups::{GroupJob, GroupPlan, GroupStatistics, GroupSums, Grouping};
 pub use histogram::{BinCounts, Histogram, HistogramJob, HistogramPlan};
-pub use inference::{Sample, TTest};
+pub use inference::{Sample, TTest, student_two_sided};
 pub use packing::Job;
 pub use planned::{Circuit, Planned, TableStatistics};
 pub use regression::LeastSquares;

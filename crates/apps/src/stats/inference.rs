@@ -72,7 +72,7 @@ impl TTest {
             real::powi(part(sample).value / square.value, 2) / (sample.count - 1) as f64
         };
         let degrees_of_freedom = 1.0 / (freedom(a) + freedom(b));
-        let p_value = two_sided(t, degrees_of_freedom);
+        let p_value = student_two_sided(t, degrees_of_freedom);
         Ok(Self {
             difference: difference.value,
             standard_error: standard_error.value,
@@ -83,10 +83,11 @@ impl TTest {
     }
 }
 
-/// Returns the probability of a magnitude of at least `|t|` under Student's distribution:
+/// Returns the two-sided probability of a magnitude of at least `|t|` under Student's distribution:
 /// `I_x(nu / 2, 1 / 2)` at `x = nu / (nu + t^2)` (Abramowitz, Stegun, "Handbook of mathematical
 /// functions", section 26.7).
-pub(super) fn two_sided(t: f64, degrees_of_freedom: f64) -> f64 {
+#[must_use]
+pub fn student_two_sided(t: f64, degrees_of_freedom: f64) -> f64 {
     let nu = degrees_of_freedom;
     // The complement is passed, too, because `1 - x` would lose its digits for small `t`.
     incomplete_beta(nu / 2.0, 0.5, nu / (nu + t * t), t * t / (nu + t * t))
@@ -156,14 +157,14 @@ mod tests {
     fn probabilities_are_students() {
         for t in [0.0f64, 0.1, 1.0, 2.5, 40.0] {
             let one = 1.0 - 2.0 / PI * t.atan();
-            assert!((two_sided(t, 1.0) - one).abs() < 1e-13, "{t}");
+            assert!((student_two_sided(t, 1.0) - one).abs() < 1e-13, "{t}");
             let two = 1.0 - t / (2.0 + t * t).sqrt();
-            assert!((two_sided(-t, 2.0) - two).abs() < 1e-13, "{t}");
+            assert!((student_two_sided(-t, 2.0) - two).abs() < 1e-13, "{t}");
         }
         for (nu, t) in [(4.0, 2.776_445), (10.0, 2.228_139), (30.0, 2.042_272), (1e7, 1.959_964)] {
-            assert!((two_sided(t, nu) - 0.05).abs() < 1e-6, "{nu}");
+            assert!((student_two_sided(t, nu) - 0.05).abs() < 1e-6, "{nu}");
         }
-        assert!((two_sided(4.587, 10.0) - 0.001).abs() < 1e-6);
+        assert!((student_two_sided(4.587, 10.0) - 0.001).abs() < 1e-6);
     }
 
     /// The sleep of ten patients under two drugs (Student 1908), as R's `t.test` prints it.

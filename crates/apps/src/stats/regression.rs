@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Result, Statistics, StatsError, bounded::Bounded, inference::two_sided,
+    Result, Statistics, StatsError, bounded::Bounded, inference::student_two_sided,
     summary::undefined_as_null,
 };
 use sudare_arith::real;
@@ -135,7 +135,7 @@ impl Statistics {
             let told = standardised[k].told(1.0).is_finite();
             coefficients.push(if told { coefficient.value } else { f64::NAN });
             standard_errors.push((error * unit).value);
-            p_values.push(if t.is_nan() { f64::NAN } else { two_sided(t, freedom) });
+            p_values.push(if t.is_nan() { f64::NAN } else { student_two_sided(t, freedom) });
             explained = explained + coefficient * self.mean_of(j);
         }
         let intercept = self.mean_of(target) - explained;
