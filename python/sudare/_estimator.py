@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sudare import errors
 from sudare._plain import Floats, floats, plain_array
+from sudare._shown import facts_html
 
 _sklearn: Any = None
 if not TYPE_CHECKING:
@@ -45,6 +46,13 @@ if TYPE_CHECKING or _sklearn is None:
                     )
                 setattr(self, name, value)
             return self
+
+        # scikit-learn has a property.
+        if not TYPE_CHECKING:
+
+            def _repr_html_(self) -> str:
+                shown = {name: repr(value) for name, value in self.get_params().items()}
+                return facts_html(type(self).__name__, shown)
 
     class _NotFitted(errors.NotFittedError):
         """An estimator that is not fitted."""
@@ -236,8 +244,14 @@ def is_missing(value: object) -> bool:
 
 def weights_of_rows(weights: object, rows: int) -> Floats:
     """Returns the weight of each row in a score, 1 by default."""
+    found = given_weights(weights, rows)
+    return np.ones(rows) if found is None else found
+
+
+def given_weights(weights: object, rows: int) -> Floats | None:
+    """Returns the weight of each row, or `None` if no weights are given."""
     if weights is None:
-        return np.ones(rows)
+        return None
     found = floats(weights)
     if found.shape != (rows,):
         raise errors.of_kind(

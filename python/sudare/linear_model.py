@@ -29,6 +29,7 @@ import json
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
@@ -38,7 +39,15 @@ from sudare import _native, _plot, errors
 from sudare._coding import Cells, are_text, classes_of, has_categories, text_of
 from sudare._coding import read as read_cells
 from sudare._context import mode_of
-from sudare._estimator import Estimator, column, expect_one_a_row, names_of, weights_of_rows
+from sudare._estimator import Estimator, column, expect_one_a_row, given_weights, names_of, weights_of_rows
+from sudare._inference import (
+    LinearFit,
+    LinearSummary,
+    LogisticSummary,
+    linear_fit,
+    linear_summary,
+    logistic_summary,
+)
 from sudare._keys import expected
 from sudare._native import Data, EvaluationKeys, PublicKey, Result, SecretKey, Table, TablePlan
 from sudare._plain import (
@@ -61,7 +70,18 @@ from sudare._progress import Callback, Progress, callback
 from sudare._renamed import renamed
 from sudare.stats import Plan
 
-__all__ = ["LinearRegression", "LogisticRegression", "Ridge", "compute"]
+__all__ = [
+    "LinearRegression",
+    "LinearSummary",
+    "LogisticRegression",
+    "LogisticSummary",
+    "Ridge",
+    "compute",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 _L = TypeVar("_L", bound="_LeastSquares")
 _M = TypeVar("_M", bound="_Model")
@@ -152,13 +172,20 @@ class _Model(Estimator):
     history = False
     calibrate = False
 
+    _encrypts_weights: bool
+    """True if an encrypted table can carry the weights of rows."""
+
     _raw = False
     """True if the coefficients are for the owner of the key alone."""
 
     _kind: str
     """The kind of the results of its tables."""
 
-    def fit(self: _M, X: object, y: object) -> _M:
+    if TYPE_CHECKING:
+        # scikit-learn makes it from the arguments of `fit`.
+        def set_fit_request(self: _M, *, sample_weight: bool | str | None = ...) -> _M: ...
+
+    def fit(self: _M, X: object, y: object, sample_weight: object = None) -> _M:
         """Fits the model to rows and their targets.
 
         Parameters
@@ -167,10 +194,12 @@ class _Model(Estimator):
             The rows.
         y : array_like of shape (n_rows,)
             The targets.
+        sample_weight : array_like of shape (n_rows,), optional
+            Factors of at least 0 for the losses of rows. The server does not learn them.
         """
         mode = self._read_options()
         history, calibrate = flag(self.history, "history"), flag(self.calibrate, "calibrate")
-        data, report = self._data(X, y), callback(self.progress)
+        data, report = self._data(X, y, sample_weight), callback(self.progress)
         plan, options = self._plan_for(data, report), self._options()
         if mode == "simulate":
             simulated = _native.simulate(
@@ -199,6 +228,7 @@ class _Model(Estimator):
         y: object,
         key: PublicKey | SecretKey,
         *,
+        sample_weight: object = None,
         expect: str | None = None,
         path: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
@@ -213,6 +243,9 @@ class _Model(Estimator):
             The targets.
         key : PublicKey or SecretKey
             The key. The secret key needs half the bytes.
+        sample_weight : array_like of shape (n_rows,), optional
+            As for `fit`, for a `LogisticRegression` that was planned with weights. Least squares are
+            weighted by `fit` alone.
         expect : str, optional
             The digest of the public key. Another key is refused.
         path : path, optional
@@ -224,7 +257,12 @@ class _Model(Estimator):
         key = expected(key, expect)
         self._read_options()
         path, overwrite = optional(path_of, path), flag(overwrite, "overwrite")
-        data, report = self._data(X, y), callback(self.progress)
+        if sample_weight is not None and not self._encrypts_weights:
+            raise errors.UnsupportedError(
+                f"a {type(self).__name__} of weighted rows is completed by means that the encrypted table "
+                "does not have: call fit with sample_weight, or repeat rows"
+            )
+        data, report = self._data(X, y, sample_weight), callback(self.progress)
         table = TablePlan.of(key).encrypt(
             key, data, **self._options(), path=path, overwrite=overwrite, progress=report
         )
@@ -285,7 +323,7 @@ class _Model(Estimator):
         """Makes the plan of a fit to a table."""
         raise NotImplementedError
 
-    def _data(self, X: object, y: object) -> Data:
+    def _data(self, X: object, y: object, sample_weight: object = None) -> Data:
         """Checks a table, and returns it for native code."""
         raise NotImplementedError
 
@@ -425,6 +463,9 @@ class LogisticRegression(_Model):
 
     _type = "classifier"
     _kind = "logistic regression"
+    _encrypts_weights = True
+    _weighted = False
+    """True if the rows of the last table had weights."""
 
     def __init__(
         self,
@@ -474,19 +515,26 @@ class LogisticRegression(_Model):
         self.insecure_log_n = insecure_log_n
 
     @overload
-    def plan(self, n_rows: int, n_features: int, *, n_classes: int = ...) -> Plan: ...
+    def plan(
+        self, n_rows: int, n_features: int, *, n_classes: int = ..., sample_weight: bool = ...
+    ) -> Plan: ...
     @overload
-    def plan(self, n_rows: object, n_features: object, /) -> Plan: ...
-    def plan(self, n_rows: Any, n_features: Any, *, n_classes: int = 2) -> Plan:
+    def plan(self, n_rows: object, n_features: object, /, *, sample_weight: object = ...) -> Plan: ...
+    def plan(
+        self, n_rows: Any, n_features: Any, *, n_classes: int = 2, sample_weight: Any = None
+    ) -> Plan:
         """Makes the plan of a fit, with its costs and keys.
 
         `plan(X, y)` plans for this table, and tells the server the range of its inner products.
         `plan(n_rows, n_features)` plans for any table of at most that number of rows, with that number of
-        features and `n_classes` classes. A column of categories counts once for each category.
+        features and `n_classes` classes. A column of categories counts once for each category. Pass the
+        `sample_weight` of `encrypt` to the first, and `sample_weight=True` to the second.
         """
         if has_axes(n_rows):
             self._read_options()
-            return Plan(self._plan_for(self._data(n_rows, n_features), callback(self.progress)))
+            data = self._data(n_rows, n_features, sample_weight)
+            return Plan(self._plan_for(data, callback(self.progress)))
+        self._weighted = sample_weight is not None and flag(sample_weight, "sample_weight")
         return Plan(
             self._plan(
                 whole(n_rows, "n_rows"),
@@ -502,6 +550,7 @@ class LogisticRegression(_Model):
         X: object = None,
         y: object = None,
         *,
+        sample_weight: object = None,
         share: int | None = None,
         assume_range: bool = False,
         table: Table | Sequence[Table] | None = None,
@@ -520,6 +569,8 @@ class LogisticRegression(_Model):
         X, y : array_like, optional
             The encrypted rows and their classes, in any order, to fit probabilities to them, as `fit` does
             with `calibrate`.
+        sample_weight : array_like, optional
+            The weights of these rows, if they were encrypted with weights.
         share : int, optional
             Bits to which coefficients are released; `share_bits` by default. The plan of the keys must
             have `share_bits`.
@@ -539,7 +590,7 @@ class LogisticRegression(_Model):
             )
         decrypted = self._decrypt(result, key, share, table, assume_range=assume_range)
         if X is not None:
-            data, classes = self._trained_on(X, y)
+            data, classes = self._trained_on(X, y, sample_weight)
             self._set(decrypted.calibrated(data))
             self.classes_ = classes
         return self
@@ -603,6 +654,8 @@ class LogisticRegression(_Model):
                 "the columns of several owners cannot be scaled, because nobody may know their largest "
                 "values: pass preparation='whiten' or 'standardize'"
             )
+        # The rows of several owners have no weights of their own.
+        self._weighted = False
         return Plan(self._plan(n_rows, n_features, n_classes, n_tables=n_owners))
 
     def _plan_for(self, data: Data, report: Callback | None) -> TablePlan:
@@ -619,7 +672,8 @@ class LogisticRegression(_Model):
                 )
         return plan
 
-    def _data(self, X: object, y: object) -> Data:
+    def _data(self, X: object, y: object, sample_weight: object = None) -> Data:
+        self._weighted = sample_weight is not None
         missing = choice(self.missing, "missing", ("refuse", "mean", "drop", "flag"))
         unseen = choice(self.unseen, "unseen", ("refuse", "zero"))
         if missing == "refuse" and not has_categories(X):
@@ -627,11 +681,14 @@ class LogisticRegression(_Model):
             self.classes_, self._texts, members = _classes(labels)
             named = (self._target(y), self._texts, members)
             text = are_text(self.classes_)
-            return Data(self._columns, rows, labels=named, text_labels=text)
+            weights = given_weights(sample_weight, len(rows))
+            return Data(self._columns, rows, labels=named, text_labels=text, row_weights=weights)
         cells, labels = read_cells(X), self._labels(y)
         expect_one_a_row(len(cells.numbers), len(labels))
+        weights = given_weights(sample_weight, len(labels))
         self._set_columns(cells.names)
         if missing == "drop":
+            weights = None if weights is None else weights[~cells.gaps()]
             cells, labels = cells.complete(labels)
         self.classes_, self._texts, members = _classes(labels)
         target = self._target(y)
@@ -640,12 +697,15 @@ class LogisticRegression(_Model):
         named = (target, self._texts, members)
         text = are_text(self.classes_)
         return Data(
-            columns, rows, labels=named, encoding=encoding, text_labels=text
+            columns, rows, labels=named, encoding=encoding, text_labels=text, row_weights=weights
         )
 
-    def _trained_on(self, X: object, y: object) -> tuple[Data, npt.NDArray[Any]]:
-        """Returns the table that this model was trained on, and its classes in the order of the model."""
+    def _training_rows(
+        self, X: object, y: object, sample_weight: object
+    ) -> tuple[Floats, npt.NDArray[Any], Floats | None]:
+        """Returns the features of the table that this model was trained on, its labels and its weights."""
         labels = self._labels(y)
+        weights = given_weights(sample_weight, len(labels))
         if self.encoding_ is None:
             rows = self._rows(X)
             expect_one_a_row(len(rows), len(labels))
@@ -653,11 +713,19 @@ class LogisticRegression(_Model):
             cells = self._coded(X)
             expect_one_a_row(len(cells.numbers), len(labels))
             if self.encoding_["missing"] == "drop":
+                weights = None if weights is None else weights[~cells.gaps()]
                 cells, labels = cells.complete(labels)
             _, rows = cells.encode(json.dumps(self.encoding_))
+        return rows, labels, weights
+
+    def _trained_on(
+        self, X: object, y: object, sample_weight: object
+    ) -> tuple[Data, npt.NDArray[Any]]:
+        """Returns the table that this model was trained on, and its classes in the order of the model."""
+        rows, labels, weights = self._training_rows(X, y, sample_weight)
         classes, texts, members = _classes(labels)
         named = (self._model["target"], texts, members)
-        data = Data(self._model["columns"], rows, labels=named)
+        data = Data(self._model["columns"], rows, labels=named, row_weights=weights)
         if set(texts) != set(self._texts):
             return data, self.classes_
         return data, classes[[texts.index(text) for text in self._texts]]
@@ -696,7 +764,9 @@ class LogisticRegression(_Model):
     def _class_weights(self) -> str | None:
         """Returns the source of class weights, which the server sees."""
         found = self.class_weight
-        if found is None or isinstance(found, str) and found == "balanced":
+        if found is None:
+            return "given" if self._weighted else None
+        if isinstance(found, str) and found == "balanced":
             return found
         if isinstance(found, Mapping):
             return "given"
@@ -708,7 +778,7 @@ class LogisticRegression(_Model):
         """Returns the weights of all classes, if they are given."""
         if self._class_weights() != "given":
             return None
-        given: Mapping[Any, float] = self.class_weight  # type: ignore[assignment]
+        given: Mapping[Any, float] = self.class_weight or {}  # type: ignore[assignment]
         classes = self.classes_.tolist()
         unknown = [label for label in given if label not in classes]
         if unknown:
@@ -826,6 +896,53 @@ class LogisticRegression(_Model):
             )
         return found[members]
 
+    def summary(self, X: object, y: object, *, level: float = 0.95) -> LogisticSummary:
+        """Returns the coefficients with standard errors, tests, intervals and odds ratios.
+
+        The owner computes them in the clear, from the Fisher information of the rows that the model was
+        trained on. Train with `C=np.inf` for the figures of a fit by maximum likelihood, as of
+        `statsmodels.api.Logit`. With a penalty, coefficients are shrunk. The covariance is then the inverse of
+        the information with the penalty. `LogisticSummary.distance` tells how close training came to the
+        maximum of the likelihood. A `PrecisionWarning` reports more than a quarter of a standard error.
+
+        Parameters
+        ----------
+        X : array_like or data frame of shape (n_rows, n_features)
+            The rows of the training.
+        y : array_like of shape (n_rows,)
+            Their classes.
+        level : float, default 0.95
+            The probability of the confidence intervals.
+        """
+        self._expect_fitted()
+        if len(self.classes_) > 2:
+            raise errors.UnsupportedError(
+                f"the model has {len(self.classes_)} classes, but standard errors are known for two: merge "
+                "classes, or train a model for each class against the others"
+            )
+        training = self._model.get("training")
+        if training is None or training["class_weights"] is not None:
+            raise errors.UnsupportedError(
+                "the model was trained with weights, or its training is not known, so its likelihood has no "
+                "standard errors of this kind: train without class_weight and sample_weight"
+            )
+        rows, labels, _ = self._training_rows(X, y, None)
+        if len(rows) != self._model["rows"]:
+            raise errors.of_kind(
+                "OtherTable",
+                f"there are {len(rows)} rows, but the model was trained on {self._model['rows']}: pass the "
+                "rows of the training",
+            )
+        return logistic_summary(
+            [str(name) for name in self.columns_],
+            float(self.intercept_[0]),
+            self.coef_[0],
+            rows,
+            self._members(labels) == 1,
+            penalty=_penalty_of(training["penalty"], len(rows)),
+            level=level,
+        )
+
     def plot(self, X: object, y: object, *, axes: Any = None) -> list[Any]:
         """Draws the ROC curve for rows with known classes, with matplotlib.
 
@@ -869,6 +986,13 @@ class LogisticRegression(_Model):
         return drawn
 
 
+def _penalty_of(penalty: Any, rows: int) -> float:
+    """Returns the factor of half the squares of weights that is added to the sum of losses."""
+    if penalty == "none":
+        return 0.0
+    return float(1.0 / penalty["c"] if "c" in penalty else penalty["alpha"] * rows)
+
+
 def _scores(rows: Floats, weights: Floats) -> Floats:
     """Returns the scores of rows by one model or several."""
     scores: Floats = rows @ weights[..., 1:].T + weights[..., 0]
@@ -905,6 +1029,16 @@ def labels_of(texts: list[str], *, text: bool = False) -> npt.NDArray[Any]:
     return np.array(texts)
 
 
+@dataclass(frozen=True)
+class _Weighting:
+    """Weighted moments of features and the target, which is last."""
+
+    total: float
+    """The sum of the weights."""
+    means: Floats
+    deviations: Floats
+
+
 class _LeastSquares(_Model):
     """Computes coefficients from decrypted means and covariances, where the target is the last column.
 
@@ -918,6 +1052,11 @@ class _LeastSquares(_Model):
 
     _type = "regressor"
     _kind = "statistics"
+    _encrypts_weights = False
+    _weighting: _Weighting | None = None
+    """The weighted moments of the last table, if its rows had weights."""
+    _inference: LinearFit | None
+    """The figures of inference, without a penalty."""
 
     def __init__(
         self,
@@ -974,6 +1113,8 @@ class _LeastSquares(_Model):
         table : EncryptedTable, optional
             The encrypted table. Results of another table are refused.
         """
+        # Encrypted tables have no weights.
+        self._weighting = None
         self._decrypt(result, key, share, table)
         return self
 
@@ -999,13 +1140,23 @@ class _LeastSquares(_Model):
         """Returns the addend of sums of squares of features."""
         return 0.0
 
-    def _data(self, X: object, y: object) -> Data:
+    def _data(self, X: object, y: object, sample_weight: object = None) -> Data:
         rows, targets = self._training_data(X, y, numeric=True)
         if len(rows) < 2:
             raise errors.ArgumentError("1 sample has no covariances: pass at least 2")
         self._encrypted_target = self._target(y)
         columns = [*self._columns, self._encrypted_target]
-        return Data(columns, np.column_stack([rows, targets]))
+        values = np.column_stack([rows, targets])
+        self._weighting = None
+        weights = given_weights(sample_weight, len(rows))
+        if weights is not None:
+            means = np.average(values, axis=0, weights=weights)
+            squares = np.average((values - means) ** 2, axis=0, weights=weights)
+            self._weighting = _Weighting(float(weights.sum()), means, np.sqrt(squares))
+            # The products of these columns are the weighted ones.
+            near = values - means if self.fit_intercept else values
+            values = np.sqrt(weights)[:, np.newaxis] * near
+        return Data(columns, values)
 
     def _compute(self, table: Table, keys: EvaluationKeys) -> Result:
         return table.compute(keys, callback(self.progress))
@@ -1022,9 +1173,18 @@ class _LeastSquares(_Model):
         self._set_columns(values["columns"][:-1])
         count = values["rows"]
         mean, covariance = np.asarray(values["mean"]), np.asarray(values["covariance"])
+        deviations, weight = np.sqrt(np.diag(covariance) * (count - 1) / count), float(count)
         products = (count - 1) * covariance
-        if not self.fit_intercept:
+        bounds = (count - 1) * np.asarray(values["covariance_error"])
+        if self._weighting is not None or not self.fit_intercept:
+            off, size = np.asarray(values["mean_error"]), np.abs(mean)
             products += count * np.outer(mean, mean)
+            bounds += count * (np.outer(off, size + off) + np.outer(size, off))
+        if self._weighting is not None:
+            mean, deviations = self._weighting.means, self._weighting.deviations
+            weight = self._weighting.total
+            # The moments of the table must not travel with the model.
+            self._weighting = None
         # A feature that is constant, as the intercept is, or 0 has no coefficient.
         used = np.flatnonzero(np.diag(products)[:-1])
         matrix = products[np.ix_(used, used)] + self._penalty() * np.eye(len(used))
@@ -1035,6 +1195,18 @@ class _LeastSquares(_Model):
         self.coef_[used] = np.linalg.solve(matrix, products[used, -1] / sizes) / sizes
         centre = float(mean[-1] - self.coef_ @ mean[:-1])
         self.intercept_ = centre if self.fit_intercept else 0.0
+        self._inference = None
+        if self._penalty() == 0.0:
+            self._inference = linear_fit(
+                self.coef_,
+                products,
+                bounds,
+                used=used,
+                means=mean[:-1] if self.fit_intercept else None,
+                rows=count,
+                weight=weight,
+                deviations=deviations[:-1],
+            )
 
     def _check_condition(self, matrix: Floats) -> None:
         eigenvalues = np.linalg.eigvalsh(matrix)
@@ -1046,6 +1218,27 @@ class _LeastSquares(_Model):
                 f"{condition:.1e}, at most {_MAX_CONDITION:.0e}): leave some out, or use Ridge with a "
                 "larger alpha"
             )
+
+    def summary(self, *, level: float = 0.95) -> LinearSummary:
+        """Returns the coefficients with standard errors, tests and intervals.
+
+        They follow from the decrypted sums, without the rows, as of `statsmodels.api.OLS`, or `WLS` for
+        weighted rows. Figures that the errors of encryption hide are NaN, with a `PrecisionWarning`: where
+        the error of the variance of the residuals may exceed a sixteenth of it.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+            The probability of the confidence intervals.
+        """
+        self._expect_fitted()
+        if self._inference is None:
+            raise errors.UnsupportedError(
+                f"coefficients with a penalty of {self._penalty():g} are biased, so they have no tests: fit a "
+                "LinearRegression, which has no penalty"
+            )
+        intercept = self.intercept_ if self.fit_intercept else None
+        return linear_summary(self._columns, intercept, self.coef_, self._inference, level)
 
     def predict(self, X: object) -> Floats:
         """Predicts the target of each row."""

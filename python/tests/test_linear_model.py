@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sudare
-from sudare import errors, stats
+from sudare import errors, nn, stats
 from sudare.linear_model import LinearRegression, LogisticRegression, Ridge, compute
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -47,6 +47,12 @@ def bundled(name: str) -> tuple[pd.DataFrame, Floats]:
         LinearRegression(mode="simulate"),
         Ridge(mode="simulate"),
     ],
+    # Its table has more features than rows of a weight above 0, which least squares refuse.
+    expected_failed_checks=lambda estimator: (
+        {"check_sample_weight_equivalence_on_dense_data": "features depend on each other"}
+        if type(estimator) is LinearRegression
+        else {}
+    ),
 )
 def test_conventions_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -215,7 +221,7 @@ def test_class_weights_are_checked() -> None:
         (plain, weighted, errors.ArgumentError),
     ]:
         keys = owner.plan(*rows.shape).make_keys()
-        with pytest.raises(error, match="class weights"):
+        with pytest.raises(error, match="planned with(out)? weights"):
             other.encrypt(rows, labels, keys.public)
 
 
@@ -306,6 +312,14 @@ def test_estimators_work_in_pipelines_and_searches() -> None:
         scoring="roc_auc",
     ).fit(rows, labels)
     assert search.best_score_ > 0.65
+    fitted = search.best_estimator_
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict_proba(rows), fitted.predict_proba(rows))
+    network = nn.Network.from_sklearn(clone(fitted).fit(rows, labels))
+    scores = network.predict(rows)[:, 0]
+    np.testing.assert_allclose(scores, fitted.decision_function(rows), atol=1e-9)
+    weighted = clone(pipeline).fit(rows, labels, logisticregression__sample_weight=1.0 + labels)
+    assert abs(weighted.predict_proba(rows) - fitted.predict_proba(rows)).max() > 0.05
     assert cross_val_score(Ridge(mode="simulate"), rows, labels, cv=3).shape == (3,)
 
 
