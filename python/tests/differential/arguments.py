@@ -965,6 +965,100 @@ CALLS.update(
 )
 
 
+def _least_squares(w: dict[str, Any]) -> Any:
+    return linear_model.LinearRegression(mode="simulate").fit(w["X"], np.arange(40.0) % 7)
+
+
+CALLS |= {
+    **{
+        f"client.Client.{name} with progress": (
+            lambda w, name=name, **o: getattr(w["client"], name)("none.key", "none.ct", **o),
+            {"progress": None},
+        )
+        for name in ("stats", "groups", "histogram", "train")
+    },
+    "client.Client.predict with progress": (
+        lambda w, **o: w["client"].predict("none.key", "none.ct", "none.ct", **o),
+        {"progress": None},
+    ),
+    "client.Job.result again": (
+        lambda w, **o: w["job"].result("r.ct", **o),
+        {"overwrite": False, "progress": None},
+    ),
+    **{
+        f"linear_model.{name}.fit with weights": (
+            lambda w, name=name, **o: getattr(linear_model, name)(mode="simulate").fit(w["X"], w["y"], **o),
+            {"sample_weight": None},
+        )
+        for name in ("LinearRegression", "LogisticRegression", "Ridge")
+    },
+    **{
+        f"linear_model.{name}.encrypt with weights": (
+            lambda w, name=name, **o: getattr(linear_model, name)().encrypt(
+                w["rows"], w["targets"], w["public of training"], **o
+            ),
+            {"sample_weight": None},
+        )
+        for name in ("LinearRegression", "LogisticRegression", "Ridge")
+    },
+    "linear_model.LogisticRegression.plan with weights": (
+        lambda w, **o: LogisticRegression().plan(10, 2, **o),
+        {"sample_weight": None},
+    ),
+    "linear_model.LogisticRegression.decrypt with weights": (
+        lambda w, **o: LogisticRegression(max_iter=1).decrypt(
+            w["result"], w["secret of training"], w["rows"], w["targets"], **o
+        ),
+        {"sample_weight": None},
+    ),
+    "linear_model.LinearRegression.summary": (lambda w, **o: _least_squares(w).summary(**o), {"level": 0.95}),
+    "linear_model.Ridge.summary": (
+        lambda w, **o: linear_model.Ridge(alpha=0.0, mode="simulate").fit(w["X"], w["y"]).summary(**o),
+        {"level": 0.95},
+    ),
+    "linear_model.LogisticRegression.summary": (
+        lambda w, **o: w["model"].summary(**o),
+        {"X": Of("X"), "y": Of("y"), "level": 0.95},
+    ),
+    "linear_model.LinearSummary.to_frame": (
+        lambda w, **o: _least_squares(w).summary().to_frame(**o),
+        {"like": None},
+    ),
+    "linear_model.LogisticSummary.to_frame": (
+        lambda w, **o: w["model"].summary(w["X"], w["y"]).to_frame(**o),
+        {"like": None},
+    ),
+    "nn.Network.from_sklearn": (
+        lambda w, model, **o: nn.Network.from_sklearn(_least_squares(w) if model is None else model, **o),
+        {"model": None, "degree": 7},
+    ),
+    "nn.Network.save again": (
+        lambda w, **o: w["network"].save("none/m.json", **o),
+        {"overwrite": False},
+    ),
+    **{
+        f"nn.Plan.{name} with progress": (
+            lambda w, name=name, **o: getattr(w["plan"], name)(w["X"][:1], **o),
+            {"progress": None},
+        )
+        for name in ("execute", "evaluate")
+    },
+    **{
+        f"nn.HiddenPlan.{name} with progress": (
+            lambda w, name=name, **o: getattr(w["hidden"], name)(w["network"], w["X"][:1], **o),
+            {"progress": None},
+        )
+        for name in ("execute", "evaluate")
+    },
+    "stats.Summary.var": (lambda w, **o: w["summary"].var(**o), {"ddof": 1}),
+    "stats.Summary.sem": (lambda w, **o: w["summary"].sem(**o), {"ddof": 1}),
+    "stats.Summary.skew": (lambda w, **o: w["summary"].skew(**o), {"bias": True}),
+    "stats.Summary.kurt": (lambda w, **o: w["summary"].kurt(**o), {"fisher": True, "bias": True}),
+    "stats.Summary.describe": (lambda w, **o: w["summary"].describe(**o), {"table": None}),
+    "stats.Groups.var": (lambda w, **o: w["groups"].var(**o), {"ddof": 1}),
+}
+
+
 EXCUSED = {
     # Made by other calls alone.
     "client.Job", "functions.Function", "functions.PairFunction", "nn.Batch", "nn.Keys", "nn.Network",
