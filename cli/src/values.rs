@@ -1,9 +1,10 @@
 //! Parsers of option values.
 
+use crate::output::say;
 use std::ops::RangeInclusive;
 use sudare_apps::stats::Edges;
 use sudare_roles::clear::reading::{Reading, names_between_commas};
-use sudare_table::{Categorical, EncodingOptions, Missing, Unseen};
+use sudare_table::{Categorical, Encoding, EncodingOptions, Missing, Selection, Unseen, list};
 
 /// Reads a whole number in a range.
 pub fn whole(
@@ -92,24 +93,41 @@ pub fn names(text: &str) -> Result<Names, &'static str> {
 /// Format of tables in files.
 #[derive(Debug, Clone, clap::Args)]
 pub struct TableFormat {
-    /// Columns with categories: each becomes a column of 0 and 1 for every value; all for every
-    /// column of text; default: none. Quote a name with a comma as in a CSV file: 'a,"b, in km"'
+    /// Columns to use, besides the target; default: all except identifiers. A column of at least 20
+    /// rows is an identifier if nine in ten of its texts differ, or if its numbers are different
+    /// integers and its name marks an identifier, such as patient_id. Quote a name with a comma as in
+    /// a CSV file: 'a,"b, in km"'
+    #[arg(long, value_name = "COL,COL", value_parser = names)]
+    columns: Vec<Names>,
+    /// Columns to leave out
+    #[arg(long, value_name = "COL,COL", value_parser = names)]
+    drop: Vec<Names>,
+    /// Columns with categories, besides the columns of text that are found: each becomes a column of
+    /// 0 and 1 for every value. Text in every row that is a date of ISO 8601 becomes days since
+    /// 1970-01-01, and true and false become 1 and 0. With all, dates, truth values and text among
+    /// numbers are categories, too
     #[arg(long, value_name = "COL,COL|all", value_parser = names)]
     categorical: Vec<Names>,
-    /// Treatment of missing values: refuse; mean, which replaces them by the mean of the column,
-    /// and by a category of their own; drop, which leaves out their rows; flag, which is mean with
-    /// an extra column that marks them
-    #[arg(long, value_name = "refuse|mean|drop|flag", default_value = "refuse", value_parser = missing)]
-    missing: Missing,
+    /// Categories with fewer rows than this number are joined as one category, other, of at least
+    /// this number of rows. Values of later tables that are unknown count as other, too; default: no
+    /// category is joined
+    #[arg(long, value_name = "ROWS", value_parser = whole(2..=u32::MAX))]
+    rare: Option<u32>,
+    /// Treatment of missing values: refuse; mean or median, which replace numbers by the mean or the
+    /// median of the column, and text by a category of its own; most-frequent, which replaces both by
+    /// the most frequent value; drop, which leaves out their rows; flag, which is mean with an extra
+    /// column that marks them [default: refuse]
+    #[arg(long, value_name = "refuse|mean|median|most-frequent|drop|flag", value_parser = missing)]
+    missing: Option<Missing>,
     /// Words of a CSV file that mean a missing value in any column, with --missing. By default, NA,
     /// N/A, n/a, na, #N/A, <NA>, NaN, nan, NAN, null, NULL, Null, None, ? and - do so in columns of
     /// numbers, and are categories in columns of text. An empty cell always does
     #[arg(long, value_name = "WORD,WORD", value_parser = names)]
     missing_words: Vec<Names>,
     /// Treatment of a category that the training table does not have: refuse; or zero, in all its
-    /// columns
-    #[arg(long, value_name = "refuse|zero", default_value = "refuse", value_parser = unseen)]
-    unseen: Unseen,
+    /// columns [default: refuse]
+    #[arg(long, value_name = "refuse|zero", value_parser = unseen)]
+    unseen: Option<Unseen>,
     /// Delimiter of a CSV file; default: detected
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     delimiter: Option<char>,
@@ -122,30 +140,57 @@ impl TableFormat {
     /// Returns the format of the table in the terms of [`Reading`].
     pub fn reading(&self) -> Reading {
         let categorical = match &self.categorical.concat()[..] {
-            [] => Categorical::None,
             [all] if all == "all" => Categorical::Every,
-            names => Categorical::Columns(names.to_vec()),
+            names => Categorical::Detect(names.to_vec()),
         };
-        // No words given means the usual list, not an empty one.
-        let missing_words = Some(self.missing_words.concat()).filter(|words| !words.is_empty());
-        let missing = self.missing;
-        let unseen = self.unseen;
+        let given = |words: &[Names]| Some(words.concat()).filter(|words| !words.is_empty());
+        let encoding = EncodingOptions {
+            categorical,
+            missing: self.missing.unwrap_or_default(),
+            unseen: self.unseen.unwrap_or_default(),
+            selection: Selection { columns: given(&self.columns), drop: self.drop.concat() },
+            rare: self.rare.map_or(0, |rows| rows as usize),
+        };
         Reading {
-            encoding: EncodingOptions { categorical, missing, unseen },
+            encoding,
             delimiter: self.delimiter,
             decimal: self.decimal,
-            missing_words,
+            // No words given means the usual list, not an empty one.
+            missing_words: given(&self.missing_words),
         }
     }
+
+    /// Returns whether no option is given.
+    pub fn is_default(&self) -> bool {
+        let lists = [&self.columns, &self.drop, &self.categorical, &self.missing_words];
+        lists.iter().all(|list| list.is_empty())
+            && (self.rare, self.missing, self.unseen) == (None, None, None)
+            && (self.delimiter, self.decimal) == (None, None)
+    }
+}
+
+/// Tells the user which columns the fit of an encoding left out.
+pub fn tell_identifiers(encoding: &Encoding) {
+    let found = encoding.identifiers();
+    if found.is_empty() {
+        return;
+    }
+    say(format_args!(
+        "left out {}, which tells rows apart: name the columns to use with --columns to use it, or leave \
+         it out with --drop",
+        list(&found)
+    ));
 }
 
 fn missing(text: &str) -> Result<Missing, &'static str> {
     match text {
         "refuse" => Ok(Missing::Refuse),
         "mean" => Ok(Missing::Mean),
+        "median" => Ok(Missing::Median),
+        "most-frequent" => Ok(Missing::MostFrequent),
         "drop" => Ok(Missing::Drop),
         "flag" => Ok(Missing::Flag),
-        _ => Err("expected refuse, mean, drop or flag"),
+        _ => Err("expected refuse, mean, median, most-frequent, drop or flag"),
     }
 }
 

@@ -12,7 +12,7 @@ use std::{path::Path, sync::Arc};
 use sudare_apps::stats::Edges;
 use sudare_roles::{error::Error as Engine, job::KeyColumn, owner::encryption::Subject};
 use sudare_table::{
-    Categorical, Encoding, EncodingOptions, Frame, Missing, Table, TextColumn, Unseen,
+    Categorical, Encoding, EncodingOptions, Frame, Missing, Selection, Table, TextColumn, Unseen,
 };
 
 /// Name of the target, its classes, and the place among these of the class of each row.
@@ -81,10 +81,16 @@ impl Data {
 }
 
 impl Data {
-    /// Returns the subject of an encryption. Column `by` groups the rows, and bins have these edges.
+    /// Returns the subject of an encryption. Column `by`, or the target of this name, groups the rows, and
+    /// bins have these edges.
     pub(crate) fn subject(&self, by: Option<&str>, edges: Vec<Edges>) -> Result<Subject> {
         let mut table = (*self.table).clone();
         let mut key = None;
+        if let Some(by) = by.filter(|&by| table.target() == Some(by)) {
+            let key = KeyColumn::of_target(&table, table.has_text_labels())?;
+            let encoding = self.encoding.clone();
+            return Ok(Subject { encoding, key: Some(key), edges, ..Subject::from(table) });
+        }
         if let Some(by) = by {
             let (rest, values) = table.without(by).map_err(Engine::from)?;
             table = rest;
@@ -120,24 +126,63 @@ pub(crate) fn frame(columns: Vec<String>, numbers: Numbers, texts: Texts) -> Res
     Ok(Frame::new(columns, values).map_err(Engine::from)?)
 }
 
-/// Fits the coding of a frame, and returns it as JSON. `target` names the target and its classes.
-/// Columns of `texts` are coded by categories. NaN and None are missing: see `Missing` of the library,
-/// and `Unseen` for categories that appear later.
+/// Options of an encoding: see `EncodingOptions` of the library. Columns of text are categories, dates,
+/// or identifiers.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct Rules(pub(crate) EncodingOptions);
+
+#[pymethods]
+impl Rules {
+    #[new]
+    #[pyo3(signature = (*, missing, unseen, categorical, columns, drop, rare))]
+    fn new(
+        missing: &str,
+        unseen: &str,
+        categorical: Vec<String>,
+        columns: Option<Vec<String>>,
+        drop: Vec<String>,
+        rare: usize,
+    ) -> Result<Self> {
+        Ok(Self(EncodingOptions {
+            categorical: Categorical::Detect(categorical),
+            missing: match missing {
+                "refuse" => Missing::Refuse,
+                "mean" => Missing::Mean,
+                "median" => Missing::Median,
+                "most_frequent" | "most-frequent" => Missing::MostFrequent,
+                "drop" => Missing::Drop,
+                "flag" => Missing::Flag,
+                found => {
+                    let needed = "refuse, mean, median, most_frequent, drop or flag";
+                    return Err(choice("missing", found, needed));
+                }
+            },
+            unseen: match unseen {
+                "refuse" => Unseen::Refuse,
+                "zero" => Unseen::Zero,
+                found => return Err(choice("unseen", found, "refuse or zero")),
+            },
+            selection: Selection { columns, drop },
+            rare,
+        }))
+    }
+}
+
+/// Fits the coding of a frame, and returns it as JSON. `target` names the target and its classes. NaN and
+/// None are missing.
 #[pyfunction]
-#[pyo3(signature = (columns, numbers, texts, *, missing, unseen, target=None))]
+#[pyo3(signature = (columns, numbers, texts, rules, *, target=None))]
 pub fn fit_encoding(
     py: Python<'_>,
     columns: Vec<String>,
     numbers: Numbers,
     texts: Texts,
-    missing: &str,
-    unseen: &str,
+    rules: &Rules,
     target: Option<(String, Vec<String>)>,
 ) -> Result<String> {
-    let options = coding(missing, unseen)?;
     job::detached(py, || {
         let frame = frame(columns, numbers, texts)?;
-        let encoding = Encoding::fit(&frame, None, &options).map_err(Engine::from)?;
+        let encoding = Encoding::fit(&frame, None, &rules.0).map_err(Engine::from)?;
         let encoding = match target {
             None => encoding,
             Some((name, classes)) => encoding.with_labels(name, classes).map_err(Engine::from)?,
@@ -163,24 +208,6 @@ pub fn encode(
     let shape = vec![table.rows(), table.features()];
     let coded = Numbers { shape, values: table.values().to_vec() };
     Ok((table.columns().to_vec(), coded))
-}
-
-/// Returns the options for coding a frame. Columns of text are coded by categories.
-pub(crate) fn coding(missing: &str, unseen: &str) -> Result<EncodingOptions> {
-    let missing = match missing {
-        "refuse" => Missing::Refuse,
-        "mean" => Missing::Mean,
-        "drop" => Missing::Drop,
-        "flag" => Missing::Flag,
-        found => return Err(choice("missing", found, "refuse, mean, drop or flag")),
-    };
-    let unseen = match unseen {
-        "refuse" => Unseen::Refuse,
-        "zero" => Unseen::Zero,
-        found => return Err(choice("unseen", found, "refuse or zero")),
-    };
-    // Python decides which columns are text, so all of them have categories.
-    Ok(EncodingOptions { categorical: Categorical::Every, missing, unseen })
 }
 
 /// Makes the error for an option with a wrong word. `needed` lists the right ones.

@@ -31,7 +31,7 @@ mod _native {
         array::{
             Array, Engine, decrypt, encrypt, most_release_bits, release, release_in_simulation,
         },
-        data::{Data, encode, fit_encoding},
+        data::{Data, Rules, encode, fit_encoding},
         function::Function,
         integers::{
             IntegerParameters, IntegerPlan,

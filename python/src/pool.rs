@@ -2,7 +2,7 @@
 
 use crate::{
     arguments,
-    data::{Data, Texts, coding, frame},
+    data::{Data, Rules, Texts, frame},
     error::Result,
     job,
     keys::{PublicKey, SecretKey},
@@ -36,22 +36,20 @@ pub struct Schema(Arc<pool::Schema>);
 impl Schema {
     /// Drafts a schema from the table of one owner, for a target column if one is named.
     #[staticmethod]
-    #[pyo3(signature = (columns, numbers, texts, owners, *, missing, unseen, target=None))]
+    #[pyo3(signature = (columns, numbers, texts, rules, owners, *, target=None))]
     #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
     fn draft(
         py: Python<'_>,
         columns: Vec<String>,
         numbers: Numbers,
         texts: Texts,
+        rules: &Rules,
         owners: Vec<String>,
-        missing: &str,
-        unseen: &str,
         target: Option<String>,
     ) -> Result<Self> {
-        let options = coding(missing, unseen)?;
         job::detached(py, || {
             let frame = frame(columns, numbers, texts)?;
-            let schema = pool::Schema::draft(&frame, target.as_deref(), &options, &owners);
+            let schema = pool::Schema::draft(&frame, target.as_deref(), &rules.0, &owners);
             Ok(Self(Arc::new(schema.map_err(Engine::from)?)))
         })
     }

@@ -293,10 +293,13 @@ pub fn read_model(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
     to_python(py, &model)
 }
 
-/// Writes a model (JSON) to such a file.
+/// Writes a model (JSON) to such a file. Returns its categories of few rows, with the numbers of rows.
 #[pyfunction]
-pub fn write_model(path: PathBuf, model: &str, overwrite: bool) -> Result<()> {
-    let text = serde_json::to_string_pretty(&model_from(model)?);
+pub fn write_model(path: PathBuf, model: &str, overwrite: bool) -> Result<Vec<(String, usize)>> {
+    let model = model_from(model)?;
+    let text = serde_json::to_string_pretty(&model);
     let text = text.map_err(|_| Error::Bug("a model has no JSON"))? + "\n";
-    Ok(files::write_text(&path, &text, overwrite)?)
+    files::write_text(&path, &text, overwrite)?;
+    let small = model.small_categories().into_iter();
+    Ok(small.map(|(name, rows)| (name.to_owned(), rows)).collect())
 }

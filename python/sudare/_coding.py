@@ -1,29 +1,79 @@
-"""Coding of frames with categories, truth values and gaps as numbers.
+"""Coding of tables with categories, dates, truth values and gaps as numbers.
 
-Native code fits an encoding, which is JSON, to the table of the owner. It stays with the model, so that
-later rows are coded in the same way.
+Native code fits an encoding, which is JSON, to the table of the owner. It stays with the plan or the model,
+so that later rows are coded in the same way.
 """
 
 from __future__ import annotations
 
+import datetime
+import difflib
+import json
 import numbers
-from collections.abc import Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from sudare import _native, errors
-from sudare._estimator import expect_numbers, is_missing, names_of
-from sudare._frames import narwhals_for, opened
-from sudare._plain import Floats, encodable, shown
+from sudare._frames import expect_numbers, is_missing, names_of, narwhals_for, opened
+from sudare._plain import Floats, choice, encodable, items, optional, shown, string, whole
+
+Missing: TypeAlias = Literal["refuse", "mean", "median", "most_frequent", "drop", "flag"]
+"""Treatments of missing values."""
 
 _Text = list[str | None]
 
+_FIRST_INEXACT = 2.0**53
+"""The first whole number whose successor is rounded to it."""
+
 _NUMBERS = (numbers.Real, Decimal, np.bool_)
 """Types of numbers and truth values. `Decimal` and `bool_` are not registered as `Real`."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How columns become numbers."""
+
+    columns: Sequence[str] | None = None
+    drop: Sequence[str] | None = None
+    missing: str = "refuse"
+    unseen: str = "refuse"
+    rare: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("columns", "drop"):
+            found = optional(items, getattr(self, name), name, "names of columns")
+            for column in found or ():
+                string(column, f"the name of a column in {name}")
+            object.__setattr__(self, name, found)
+        choice(self.missing, "missing", ("refuse", "mean", "median", "most_frequent", "drop", "flag"))
+        choice(self.unseen, "unseen", ("refuse", "zero"))
+
+    def is_default(self) -> bool:
+        """Tells whether all columns are used, and none may lack values."""
+        return (self.columns, self.drop, self.missing, self.rare) == (None, None, "refuse", None)
+
+    def skips(self, name: str) -> bool:
+        """Tells whether a column is left out."""
+        return name in (self.drop or ()) or (self.columns is not None and name not in self.columns)
+
+    def native(self, categorical: Sequence[str]) -> _native.Rules:
+        """Returns the rules for native code, for a table with these declared categories."""
+        rare = 0 if self.rare is None else whole(self.rare, "rare", 2)
+        columns = None if self.columns is None else list(self.columns)
+        return _native.Rules(
+            missing=self.missing,
+            unseen=self.unseen,
+            categorical=[name for name in categorical if not self.skips(name)],
+            columns=columns,
+            drop=list(self.drop or ()),
+            rare=rare,
+        )
 
 
 @dataclass(frozen=True)
@@ -36,17 +86,22 @@ class Cells:
     """Numbers of shape `(n_rows, n_columns)`; NaN where one is missing, and in columns of text."""
     texts: dict[int, _Text]
     """Values of columns of text, by place; `None` where one is missing."""
+    declared: list[str] = field(default_factory=list)
+    """Columns whose types say that they are categories."""
 
-    def gaps(self) -> npt.NDArray[np.bool_]:
-        """Marks rows that lack a value."""
+    def gaps(self, unused: Collection[str] = ()) -> npt.NDArray[np.bool_]:
+        """Marks rows that lack a value in a column that is not `unused`."""
         lacking = np.isnan(self.numbers)
         for place, text in self.texts.items():
             lacking[:, place] = [value is None for value in text]
-        return np.asarray(lacking.any(axis=1))
+        used = [name not in unused for name in self.names]
+        return np.asarray(lacking[:, used].any(axis=1))
 
-    def complete(self, labels: npt.NDArray[Any]) -> tuple[Cells, npt.NDArray[Any]]:
+    def complete(
+        self, labels: npt.NDArray[Any], unused: Collection[str] = ()
+    ) -> tuple[Cells, npt.NDArray[Any]]:
         """Returns the rows that lack no value, and their labels."""
-        kept = np.flatnonzero(~self.gaps())
+        kept = np.flatnonzero(~self.gaps(unused))
         if len(kept) == 0:
             raise errors.of_kind(
                 "NoCompleteRow",
@@ -54,23 +109,29 @@ class Cells:
                 "columns out"
             )
         texts = {at: [text[row] for row in kept] for at, text in self.texts.items()}
-        return Cells(self.names, self.numbers[kept], texts), labels[kept]
+        return Cells(self.names, self.numbers[kept], texts, self.declared), labels[kept]
 
     def beside(self, name: str, text: Sequence[str | None]) -> Cells:
         """Returns the table with another column of text."""
         gaps = np.full((len(self.numbers), 1), np.nan)
         texts = {**self.texts, len(self.names): list[str | None](text)}
-        return Cells([*self.names, name], np.hstack([self.numbers, gaps]), texts)
+        numbers = np.hstack([self.numbers, gaps])
+        return Cells([*self.names, name], numbers, texts, self.declared)
+
+    def without(self, name: str) -> Cells:
+        """Returns the table without one of its columns."""
+        left = self.names.index(name)
+        texts = {at - (at > left): text for at, text in self.texts.items() if at != left}
+        names = [other for other in self.names if other != name]
+        return Cells(names, np.delete(self.numbers, left, axis=1), texts, self.declared)
 
     def named(self, names: list[str]) -> Cells:
         """Returns the table with other names of columns."""
-        return Cells(names, self.numbers, self.texts)
+        return Cells(names, self.numbers, self.texts, self.declared)
 
-    def fit(
-        self, target: tuple[str, Sequence[str]] | None, *, missing: str, unseen: str
-    ) -> str:
+    def fit(self, target: tuple[str, Sequence[str]] | None, rules: Rules) -> str:
         """Fits an encoding to this table, for a target of this name and classes."""
-        return _native.fit_encoding(*self.native(), missing=missing, unseen=unseen, target=target)
+        return _native.fit_encoding(*self.native(), rules.native(self.declared), target=target)
 
     def encode(self, encoding: str) -> tuple[list[str], Floats]:
         """Returns the features of this table under an encoding, and their numbers."""
@@ -98,26 +159,103 @@ def has_categories(X: object) -> bool:
     return not all(_is_numeric(narwhals, series) for series in frame.iter_columns())
 
 
-def read(X: Any) -> Cells:
-    """Reads the cells of a frame, or of an array of numbers, whose columns are named x0, x1, ..."""
+def left_out(encoding: str, *, identifiers: bool = False) -> list[str]:
+    """Returns the columns that an encoding leaves out, or only the ones that tell rows apart."""
+    found = []
+    for column in json.loads(encoding)["inputs"]:
+        code = column["code"]
+        if "left_out" in code and (not identifiers or code["left_out"]["reason"] == "identifier"):
+            found.append(column["name"])
+    return found
+
+
+def is_plain(encoding: str) -> bool:
+    """Tells whether an encoding changes nothing: all columns are numbers, and none may be missing."""
+    parts = json.loads(encoding)
+    numbers_alone = all("number" in column["code"] for column in parts["inputs"])
+    return numbers_alone and parts["missing"] == "refuse"
+
+
+def warn_of_identifiers(encoding: str, calls: int) -> None:
+    """Warns of columns that were left out because they tell rows apart."""
+    found = left_out(encoding, identifiers=True)
+    if found:
+        warnings.warn(
+            f"left out {', '.join(map(repr, found))}, which tells rows apart: name the columns to use with "
+            f"columns=[...] to use it, or leave it out with drop={found!r}",
+            errors.IdentifierWarning,
+            stacklevel=calls + 1,
+        )
+
+
+def read(X: Any, skips: Collection[str] = (), rules: Rules | None = None) -> Cells:
+    """Reads the cells of a frame or a dictionary of columns, or of an array of numbers, whose columns are
+    named x0, x1, ... Columns in `skips`, and columns that `rules` leave out, are not read."""
+    if isinstance(X, Mapping):
+        X = _Dictionary(X)
     if not hasattr(X, "columns"):
         found = _array(X)
         return Cells([f"x{i}" for i in range(found.shape[1])], found, {})
+    if isinstance(X, _Dictionary):
+        return X.cells(skips, rules)
     narwhals, frame = narwhals_for(X), opened(X)
     columns: list[Floats] = []
     texts: dict[int, _Text] = {}
+    declared: list[str] = []
     for place, series in enumerate(frame.iter_columns()):
-        if _is_numeric(narwhals, series):
+        if series.name in skips or (rules is not None and rules.skips(series.name)):
+            columns.append(np.full(len(frame), np.nan))
+        elif _is_numeric(narwhals, series):
             values = [np.nan if value is None else value for value in _values(series)]
             columns.append(np.array(values, dtype=np.float64))
         else:
             texts[place] = [_text(narwhals, series, value) for value in _values(series)]
             columns.append(np.full(len(texts[place]), np.nan))
+            if series.dtype in (narwhals.Categorical, narwhals.Enum):
+                declared.append(series.name)
     if not columns or not len(columns[0]):
         raise errors.ShapeError(
             f"X has {len(frame)} rows and {len(columns)} columns: pass at least one of each"
         )
-    return Cells(_names(frame.columns), np.column_stack(columns), texts)
+    return Cells(_names(frame.columns), np.column_stack(columns), texts, declared)
+
+
+class _Dictionary:
+    """A dictionary of columns."""
+
+    def __init__(self, columns: Mapping[Any, Any]) -> None:
+        self.columns = list(columns)
+        self._values = list(columns.values())
+
+    def cells(self, skips: Collection[str], rules: Rules | None) -> Cells:
+        """Reads the cells."""
+        if not any(isinstance(name, str) for name in self.columns):
+            raise errors.of_kind("UnnamedColumn", f"columns are named {self.columns!r}: name them by text")
+        names = _names(self.columns)
+        columns: list[Floats] = []
+        texts: dict[int, _Text] = {}
+        for place, (name, given) in enumerate(zip(names, self._values, strict=True)):
+            values = given.tolist() if hasattr(given, "tolist") else list(given)
+            if isinstance(given, np.ndarray) and given.dtype.kind == "M":
+                values = given.astype("datetime64[us]").tolist()
+            gaps = [is_missing(value) for value in values]
+            known = [value for value, gap in zip(values, gaps, strict=True) if not gap]
+            if name in skips or (rules is not None and rules.skips(name)):
+                columns.append(np.full(len(values), np.nan))
+            elif all(isinstance(value, _NUMBERS) for value in known):
+                numbers = [np.nan if gap else value for value, gap in zip(values, gaps, strict=True)]
+                columns.append(np.array(numbers, dtype=np.float64))
+            else:
+                texts[place] = [
+                    None if gap else _object_text(name, value) for value, gap in zip(values, gaps, strict=True)
+                ]
+                columns.append(np.full(len(values), np.nan))
+        lengths = {name: len(values) for name, values in zip(names, columns, strict=True)}
+        if len(set(lengths.values())) != 1 or 0 in lengths.values():
+            raise errors.ShapeError(
+                f"columns have the numbers of values {lengths}: pass columns of equal length, with values"
+            )
+        return Cells(names, np.column_stack(columns), texts)
 
 
 def _names(names: Sequence[object]) -> list[str]:
@@ -214,19 +352,133 @@ def _values(series: Any) -> list[Any]:
 
 
 def _text(narwhals: Any, series: Any, value: object) -> str | None:
-    kinds = (narwhals.String, narwhals.Categorical, narwhals.Enum, narwhals.Object)
+    kinds = (
+        narwhals.String,
+        narwhals.Categorical,
+        narwhals.Enum,
+        narwhals.Object,
+        narwhals.Date,
+        narwhals.Datetime,
+    )
     if not any(series.dtype == kind for kind in kinds):
         raise errors.DtypeError(
-            f"column {series.name!r} has the type {series.dtype}, but numbers, truth values or categories "
-            "are needed: leave it out, or convert its values"
+            f"column {series.name!r} has the type {series.dtype}, but numbers, truth values, dates or "
+            f"categories are needed: leave it out with drop=[{series.name!r}], or convert its values"
         )
     if value is None or is_missing(value):
         return None
-    # Categories that were declared as such may be intervals or dates, whose text tells them apart.
-    declared = series.dtype != narwhals.Object and not isinstance(value, (bytes, bytearray))
-    if not (declared or isinstance(value, (str, *_NUMBERS))):
+    # Categories that were declared as such may be intervals, whose text tells them apart.
+    declared = series.dtype in (narwhals.Categorical, narwhals.Enum)
+    if declared and not isinstance(value, (bytes, bytearray)):
+        return text_of(value)
+    return _object_text(series.name, value)
+
+
+def _object_text(name: str, value: object) -> str:
+    """Returns the text of a category or a date."""
+    if isinstance(value, datetime.date):
+        is_day = not isinstance(value, datetime.datetime) or (
+            value.tzinfo is None and value.time() == datetime.time()
+        )
+        # As the command reads the date of a file.
+        return f"{value:%Y-%m-%d}".rjust(10, "0") if is_day else value.isoformat()
+    if not isinstance(value, (str, *_NUMBERS)):
         raise errors.DtypeError(
-            f"column {series.name!r} holds {shown(value)} of type {type(value).__name__}, but numbers, truth "
-            "values or text are needed: leave it out, or convert its values"
+            f"column {name!r} holds {shown(value)} of type {type(value).__name__}, but numbers, truth values, "
+            f"dates or text are needed: leave it out with drop=[{name!r}], or convert its values"
         )
     return text_of(value)
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A table of numbers, and how it became one."""
+
+    names: list[str]
+    """Names of the features."""
+    values: Floats
+    """Numbers of the features, a row for each row."""
+    encoding: str
+    """The encoding, as JSON."""
+    by: tuple[str, list[str], list[int]] | None
+    """The column that groups rows: its name, the groups in order, and the group of each row."""
+    by_is_text: bool
+    """Whether the groups are text."""
+
+    def data(self) -> _native.Data:
+        """Returns the table for native code."""
+        return _native.Data(
+            self.names,
+            self.values,
+            labels=self.by,
+            encoding=self.encoding,
+            text_labels=self.by_is_text,
+        )
+
+
+def coded(
+    table: Any, rules: Rules, *, by: str | None = None, encoding: str | None = None, calls: int = 1
+) -> Coded:
+    """Codes a table as numbers, by rules or by an encoding that was fitted before."""
+    kept: Rules | None = rules
+    if encoding is not None:
+        kept = None
+    elif by is not None and rules.columns is not None:
+        kept = Rules([*rules.columns, by], rules.drop)
+    skips = [] if encoding is None else left_out(encoding)
+    if isinstance(table, Cells):
+        cells = table
+    else:
+        cells = read(table, skips, kept)
+    _expect_known([by] if by is not None else [], cells.names)
+    labels: npt.NDArray[Any] = np.arange(len(cells.numbers))
+    keys: Sequence[str | None] | Floats = ()
+    if by is not None:
+        place = cells.names.index(by)
+        keys = cells.texts.get(place, cells.numbers[:, place])
+        cells = cells.without(by)
+    if encoding is None:
+        encoding = cells.fit(None, rules)
+        warn_of_identifiers(encoding, calls + 1)
+    missing = json.loads(encoding)["missing"]
+    unused = left_out(encoding)
+    if by is not None:
+        gaps = np.array([is_missing(key) for key in keys])
+        if missing == "drop":
+            labels, cells = labels[~gaps], _rows(cells, np.flatnonzero(~gaps))
+        elif gaps.any():
+            raise errors.of_kind(
+                "MissingValue",
+                f"column {by!r} has no value in row {int(gaps.argmax())}, so the group of the row is unknown: "
+                "fill it, or pass missing='drop'"
+            )
+    if missing == "drop":
+        cells, labels = cells.complete(labels, unused)
+    names, values = cells.encode(encoding)
+    if by is None:
+        return Coded(names, values, encoding, None, False)
+    is_text = not isinstance(keys, np.ndarray)
+    if isinstance(keys, np.ndarray) and (np.abs(keys[labels]) >= _FIRST_INEXACT).any():
+        raise errors.of_kind(
+            "GroupKey",
+            f"column {by!r} has whole numbers of 2^53 or more, which are not exact here, so that different "
+            "ones could become one group: number the groups from 0, as pandas.factorize does"
+        )
+    taken = np.array([keys[row] for row in labels], dtype=object if is_text else np.float64)
+    _, groups, members = classes_of(taken)
+    return Coded(names, values, encoding, (by, groups, members.tolist()), is_text)
+
+
+def _rows(cells: Cells, rows: npt.NDArray[np.intp]) -> Cells:
+    texts = {at: [text[row] for row in rows] for at, text in cells.texts.items()}
+    return Cells(cells.names, cells.numbers[rows], texts, cells.declared)
+
+
+def _expect_known(names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise errors.of_kind(
+                "UnknownColumns", f"there is no column {name!r}{hint}: the columns are {', '.join(known)}"
+            )

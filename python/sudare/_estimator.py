@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sudare import errors
+from sudare._frames import expect_numbers, is_missing, names_of
 from sudare._plain import Floats, floats, plain_array
 from sudare._shown import facts_html
 
@@ -196,17 +197,6 @@ class Estimator(_Parameters):
             self.feature_names_in_ = np.asarray(columns, dtype=object)
 
 
-def names_of(X: object) -> npt.NDArray[np.object_] | None:
-    """Returns the names of the columns of a frame, if they are strings."""
-    # The columns of a pyarrow table are arrays, not names.
-    columns = getattr(X, "column_names", None)
-    if columns is None:
-        columns = getattr(X, "columns", None)
-    if columns is None or not all(isinstance(name, str) for name in columns):
-        return None
-    return np.asarray(list(columns), dtype=object)
-
-
 def column(y: object) -> npt.NDArray[Any]:
     """Checks that there is one axis of targets."""
     targets = plain_array(y, "y")
@@ -223,23 +213,6 @@ def expect_one_a_row(rows: int, targets: int) -> None:
     """Refuses a number of targets that differs from the number of rows."""
     if targets != rows:
         raise errors.of_kind("Shapes", f"{rows} rows, but {targets} targets: pass one target for each row")
-
-
-def expect_numbers(X: object) -> None:
-    """Refuses arrays of dates, durations and bytes, which NumPy would convert to numbers."""
-    kind = getattr(getattr(X, "dtype", None), "kind", None)
-    if kind is not None and kind in "mMSV":
-        raise errors.DtypeError(
-            f"X has the type {getattr(X, 'dtype', None)}, but numbers are needed: pass numbers, such as "
-            "seconds or days since a date"
-        )
-
-
-def is_missing(value: object) -> bool:
-    """Tells whether a value is missing: None, NaN, or a missing value of pandas."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
 
 
 def weights_of_rows(weights: object, rows: int) -> Floats:

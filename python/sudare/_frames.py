@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from sudare import errors
 from sudare._optional import missing
@@ -178,3 +179,31 @@ class Maker:
             return {name: np.asarray(values) for name, values in columns.items()}
         values = {name: list(column) for name, column in columns.items()}
         return self._narwhals.from_dict(values, backend=self._implementation).to_native()
+
+
+def names_of(X: object) -> npt.NDArray[np.object_] | None:
+    """Returns the names of the columns of a frame, if they are strings."""
+    # The columns of a pyarrow table are arrays, not names.
+    columns = getattr(X, "column_names", None)
+    if columns is None:
+        columns = getattr(X, "columns", None)
+    if columns is None or not all(isinstance(name, str) for name in columns):
+        return None
+    return np.asarray(list(columns), dtype=object)
+
+
+def expect_numbers(X: object) -> None:
+    """Refuses arrays of dates, durations and bytes, which NumPy would convert to numbers."""
+    kind = getattr(getattr(X, "dtype", None), "kind", None)
+    if kind is not None and kind in "mMSV":
+        raise errors.DtypeError(
+            f"X has the type {getattr(X, 'dtype', None)}, but numbers are needed: pass numbers, such as "
+            "seconds or days since a date"
+        )
+
+
+def is_missing(value: object) -> bool:
+    """Tells whether a value is missing: None, NaN, or a missing value of pandas."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))

@@ -37,6 +37,7 @@ __all__ = [
     "PooledTransform",
     "PublicKey",
     "Result",
+    "Rules",
     "Schema",
     "SearchPlan",
     "SearchSecretKey",
@@ -710,10 +711,9 @@ class Schema:
         columns: Sequence[str],
         numbers: _Numbers,
         texts: Sequence[tuple[int, Sequence[str | None]]],
+        rules: Rules,
         owners: Sequence[str],
         *,
-        missing: str,
-        unseen: str,
         target: str | None = None,
     ) -> Schema: ...
     @staticmethod
@@ -796,13 +796,25 @@ def simulate(
     calibrate: bool = False,
     progress: _Progress = None,
 ) -> dict[str, Any]: ...
+@final
+class Rules:
+    def __new__(
+        cls,
+        *,
+        missing: str,
+        unseen: str,
+        categorical: Sequence[str],
+        columns: Sequence[str] | None,
+        drop: Sequence[str],
+        rare: int,
+    ) -> Rules: ...
+
 def fit_encoding(
     columns: Sequence[str],
     numbers: _Numbers,
     texts: Sequence[tuple[int, Sequence[str | None]]],
+    rules: Rules,
     *,
-    missing: str,
-    unseen: str,
     target: tuple[str, Sequence[str]] | None = None,
 ) -> str: ...
 def encode(
@@ -835,7 +847,7 @@ class Outgoing:
 
 def read_receipt(text: str, server_key: str | None) -> dict[str, Any]: ...
 def read_server_key(text: str) -> str: ...
-def write_model(path: _Path, model: str, overwrite: bool) -> None: ...
+def write_model(path: _Path, model: str, overwrite: bool) -> list[tuple[str, int]]: ...
 
 def generate_integer_keys(
     plan: IntegerPlan, progress: _Progress = None

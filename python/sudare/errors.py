@@ -86,6 +86,10 @@ class Error(Exception):
             self.kind = kind
 
 
+class IdentifierWarning(UserWarning):
+    """Columns that tell rows apart, such as numbers of patients, were left out."""
+
+
 class SecurityWarning(UserWarning):
     """A risk for the secrecy of data or of a key.
 
@@ -244,11 +248,12 @@ _KINDS = {
     OutsideRangeError: """
         OutsideIntegers OutsideRange NotANumber NotFinite OutOfRange ValueOutOfRange ValueTooLarge""",
     TableError: """
-        AllMissing BlankLine Column ConstantTarget DecimalMarks DuplicateColumn EncodedName Encoding Gap
-        Group InexactName MissingColumns MissingValue NoCompleteRow NoHeader NoTarget NotNumbers
-        NotTwoClasses NotUtf8 NoteTooLong OneClass OpenQuote Parquet Ragged Scale Scaling SurplusColumns
-        TargetNotBinary Text TooManyCategories TooManyCells TooMuchText UnknownBundled UnknownClass
-        UnknownColumn UnknownRow UnknownTarget UnnamedColumn UnseenCategory""",
+        AllMissing AllRare BlankLine Column ConstantTarget Contradiction DecimalMarks DuplicateColumn
+        EncodedName Encoding Gap Group InexactName MissingColumns MissingValue NoCompleteRow NoHeader
+        NoTarget NotDate NotNumbers NotTwoClasses NotUtf8 NoteTooLong OneClass OpenQuote Parquet Ragged
+        Scale Scaling Several SurplusColumns TargetNotBinary Text TooManyCategories TooManyCells
+        TooMuchText UnknownBundled UnknownClass UnknownColumn UnknownColumns UnknownRow UnknownTarget
+        UnnamedColumn UnseenCategory""",
     MismatchError: """
         EphemeralSecretMismatch FactorMismatch KeyMismatch NotAsPlanned OtherDirections OtherJob
         ParamsMismatch PlaintextMismatch RaisingDivisorMismatch ScaleMismatch""",

@@ -36,10 +36,21 @@ import numpy as np
 import numpy.typing as npt
 
 from sudare import _native, _plot, errors
-from sudare._coding import Cells, are_text, classes_of, has_categories, text_of
+from sudare._coding import (
+    Cells,
+    Missing,
+    Rules,
+    are_text,
+    classes_of,
+    has_categories,
+    is_plain,
+    left_out,
+    text_of,
+    warn_of_identifiers,
+)
 from sudare._coding import read as read_cells
 from sudare._context import mode_of
-from sudare._estimator import Estimator, column, expect_one_a_row, given_weights, names_of, weights_of_rows
+from sudare._estimator import Estimator, column, expect_one_a_row, given_weights, weights_of_rows
 from sudare._inference import (
     LinearFit,
     LinearSummary,
@@ -48,6 +59,7 @@ from sudare._inference import (
     linear_summary,
     logistic_summary,
 )
+from sudare._frames import names_of
 from sudare._keys import expected
 from sudare._native import Data, EvaluationKeys, PublicKey, Result, SecretKey, Table, TablePlan
 from sudare._plain import (
@@ -174,6 +186,14 @@ class _Model(Estimator):
 
     _encrypts_weights: bool
     """True if an encrypted table can carry the weights of rows."""
+    columns: Sequence[str] | None
+    drop: Sequence[str] | None
+    missing: Missing
+    unseen: Literal["refuse", "zero"]
+    rare: int | None
+
+    encoding_: dict[str, Any] | None
+    """The coding of columns as numbers; `None` if all were numbers."""
 
     _raw = False
     """True if the coefficients are for the owner of the key alone."""
@@ -342,6 +362,46 @@ class _Model(Estimator):
         """Fits the model to a decrypted result."""
         raise NotImplementedError
 
+    def _rules(self) -> Rules:
+        """Returns how columns become numbers."""
+        return Rules(self.columns, self.drop, self.missing, self.unseen, self.rare)
+
+    def _is_plain(self, X: object, rules: Rules) -> bool:
+        """Tells whether a table has only numbers, and no column that tells rows apart."""
+        if isinstance(X, Mapping) or not rules.is_default() or has_categories(X):
+            return False
+        if not hasattr(X, "columns"):
+            return True
+        cells = read_cells(X)
+        return not np.isnan(cells.numbers).any() and is_plain(cells.fit(None, rules))
+
+    def _coded(self, X: object) -> Cells:
+        """Returns the cells of rows for the encoding."""
+        cells = read_cells(X, skips=left_out(json.dumps(self.encoding_)))
+        if names_of(X) is not None:
+            return cells
+        if len(cells.names) != self.n_features_in_:
+            raise errors.of_kind(
+                "Shapes",
+                f"X has {len(cells.names)} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        return cells.named(self._columns)
+
+    def _rows(self, X: object) -> Floats:
+        self._expect_fitted()
+        if self.encoding_ is None:
+            return super()._rows(X)
+        cells = self._coded(X)
+        gaps = np.flatnonzero(cells.gaps(left_out(json.dumps(self.encoding_))))
+        if self.encoding_["missing"] == "drop" and len(gaps):
+            raise errors.of_kind("MissingValue",
+                f"row {gaps[0]} lacks a value, but this model was trained on complete rows: fill it, or leave "
+                "the row out"
+            )
+        _, rows = cells.encode(json.dumps(self.encoding_))
+        return rows
+
     def _target(self, y: object) -> str:
         """Returns a name for the target that no feature has."""
         name = getattr(y, "name", None)
@@ -361,8 +421,8 @@ class LogisticRegression(_Model):
     probabilities. `coef_` and `intercept_` are for the original columns. With more than two classes, a
     model for each class tells it from all others, and the softmax compares their scores.
 
-    Rows may come from a data frame whose columns are numbers, truth values, or categories as text. A
-    column of categories becomes one feature for each category, 1 for rows with the category and 0 for
+    Rows may come from a data frame whose columns are numbers, truth values, dates, or categories as text.
+    Dates become days since 1970-01-01. A column of categories becomes one feature for each category, 1 for rows with the category and 0 for
     others. The shape of the table decides parameters that are `None`.
 
     Parameters
@@ -403,13 +463,23 @@ class LogisticRegression(_Model):
     calibrate : bool, default True
         Whether `fit` ends with fitting probabilities to the classes of its rows: scores are scaled and
         shifted, or with more than two classes replaced by linear functions of all scores.
-    missing : {"refuse", "mean", "drop", "flag"}, default "refuse"
-        The treatment of missing values. `"mean"` fills numbers with the mean of the column, and makes
-        missing categories a category of their own. `"drop"` leaves out rows with missing values.
-        `"flag"` is `"mean"` with another feature that marks missing numbers.
+    missing : {"refuse", "mean", "median", "most_frequent", "drop", "flag"}, default "refuse"
+        The treatment of missing values. `"mean"` and `"median"` fill numbers with that of the column, and
+        make missing categories a category of their own. `"most_frequent"` fills both with the most frequent
+        value. `"drop"` leaves out rows with missing values. `"flag"` is `"mean"` with another feature that
+        marks missing numbers.
     unseen : {"refuse", "zero"}, default "refuse"
         The treatment of categories that the training table did not have. With `"zero"` all features of
         the column are 0.
+    columns : sequence of str, optional
+        The columns to use. Without it, columns that tell rows apart are left out with an
+        `IdentifierWarning`: columns of at least 20 rows with text of which nine in ten values differ, and
+        with different integers whose name is that of an identifier, such as `patient_id`.
+    drop : sequence of str, optional
+        Columns to leave out.
+    rare : int, optional
+        Categories with fewer rows are joined as one category, `other`, of at least this number of rows.
+        Values of later tables that are unknown count as `other`, too.
     mode : {"execute", "simulate"}, default "execute"
         Whether `fit` makes keys, encrypts, trains and decrypts, or does the same steps in the clear, to
         choose parameters.
@@ -481,8 +551,11 @@ class LogisticRegression(_Model):
         sigmoid_degree: int | None = None,
         sigmoid_range: float | None = None,
         calibrate: bool = True,
-        missing: Literal["refuse", "mean", "drop", "flag"] = "refuse",
+        missing: Missing = "refuse",
         unseen: Literal["refuse", "zero"] = "refuse",
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] | None = None,
+        rare: int | None = None,
         mode: Literal["execute", "simulate"] = "execute",
         random_state: Any = None,
         workers: int | None = None,
@@ -505,6 +578,9 @@ class LogisticRegression(_Model):
         self.calibrate = calibrate
         self.missing = missing
         self.unseen = unseen
+        self.columns = columns
+        self.drop = drop
+        self.rare = rare
         self.mode = mode
         self.random_state = random_state
         self.workers = workers
@@ -613,7 +689,15 @@ class LogisticRegression(_Model):
         self._expect_fitted()
         path, overwrite = path_of(path), flag(overwrite, "overwrite")
         self._warn_if_raw(2)
-        _native.write_model(path, json.dumps(self._model), overwrite)
+        small = _native.write_model(path, json.dumps(self._model), overwrite)
+        if small:
+            told = ", ".join(f"{name} ({rows})" for name, rows in small[:12])
+            warnings.warn(
+                f"the model has categories of few rows, which tell about single rows: {told}; keep its file "
+                f"with the owner of the rows, or fit {type(self).__name__}(rare=5), which joins rare categories",
+                errors.SecurityWarning,
+                stacklevel=2,
+            )
 
     def _plan(
         self,
@@ -674,25 +758,26 @@ class LogisticRegression(_Model):
 
     def _data(self, X: object, y: object, sample_weight: object = None) -> Data:
         self._weighted = sample_weight is not None
-        missing = choice(self.missing, "missing", ("refuse", "mean", "drop", "flag"))
-        unseen = choice(self.unseen, "unseen", ("refuse", "zero"))
-        if missing == "refuse" and not has_categories(X):
+        rules = self._rules()
+        if self._is_plain(X, rules):
             rows, labels = self._training_data(X, y, numeric=False)
             self.classes_, self._texts, members = _classes(labels)
             named = (self._target(y), self._texts, members)
             text = are_text(self.classes_)
             weights = given_weights(sample_weight, len(rows))
             return Data(self._columns, rows, labels=named, text_labels=text, row_weights=weights)
-        cells, labels = read_cells(X), self._labels(y)
+        cells, labels = read_cells(X, rules=rules), self._labels(y)
         expect_one_a_row(len(cells.numbers), len(labels))
         weights = given_weights(sample_weight, len(labels))
         self._set_columns(cells.names)
-        if missing == "drop":
-            weights = None if weights is None else weights[~cells.gaps()]
-            cells, labels = cells.complete(labels)
+        if rules.missing == "drop":
+            unused = left_out(cells.fit(None, rules))
+            weights = None if weights is None else weights[~cells.gaps(unused)]
+            cells, labels = cells.complete(labels, unused)
         self.classes_, self._texts, members = _classes(labels)
         target = self._target(y)
-        encoding = cells.fit((target, self._texts), missing=missing, unseen=unseen)
+        encoding = cells.fit((target, self._texts), rules)
+        warn_of_identifiers(encoding, 3)
         columns, rows = cells.encode(encoding)
         named = (target, self._texts, members)
         text = are_text(self.classes_)
@@ -713,8 +798,9 @@ class LogisticRegression(_Model):
             cells = self._coded(X)
             expect_one_a_row(len(cells.numbers), len(labels))
             if self.encoding_["missing"] == "drop":
-                weights = None if weights is None else weights[~cells.gaps()]
-                cells, labels = cells.complete(labels)
+                unused = left_out(json.dumps(self.encoding_))
+                weights = None if weights is None else weights[~cells.gaps(unused)]
+                cells, labels = cells.complete(labels, unused)
             _, rows = cells.encode(json.dumps(self.encoding_))
         return rows, labels, weights
 
@@ -729,33 +815,6 @@ class LogisticRegression(_Model):
         if set(texts) != set(self._texts):
             return data, self.classes_
         return data, classes[[texts.index(text) for text in self._texts]]
-
-    def _coded(self, X: object) -> Cells:
-        """Returns the cells of rows for the encoding."""
-        cells = read_cells(X)
-        if names_of(X) is not None:
-            return cells
-        if len(cells.names) != self.n_features_in_:
-            raise errors.of_kind(
-                "Shapes",
-                f"X has {len(cells.names)} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input"
-            )
-        return cells.named(self._columns)
-
-    def _rows(self, X: object) -> Floats:
-        self._expect_fitted()
-        if self.encoding_ is None:
-            return super()._rows(X)
-        cells = self._coded(X)
-        gaps = np.flatnonzero(cells.gaps())
-        if self.encoding_["missing"] == "drop" and len(gaps):
-            raise errors.of_kind("MissingValue",
-                f"row {gaps[0]} lacks a value, but this model was trained on complete rows: fill it, or leave "
-                "the row out"
-            )
-        _, rows = cells.encode(json.dumps(self.encoding_))
-        return rows
 
     def _read_options(self) -> Literal["execute", "simulate"]:
         flag(self.scorable, "scorable")
@@ -1046,7 +1105,9 @@ class _LeastSquares(_Model):
     """
 
     coef_: Floats
-    """Coefficients of features, of shape `(n_features,)`."""
+    """Coefficients of the features `columns_`, of shape `(n_columns,)`."""
+    columns_: npt.NDArray[np.object_]
+    """Names of the features that have coefficients. Columns of categories have several."""
     intercept_: float
     """The prediction where all features are 0."""
 
@@ -1063,11 +1124,21 @@ class _LeastSquares(_Model):
         *,
         fit_intercept: bool = True,
         share_bits: int | None = None,
+        missing: Missing = "refuse",
+        unseen: Literal["refuse", "zero"] = "refuse",
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] | None = None,
+        rare: int | None = None,
         mode: Literal["execute", "simulate"] = "execute",
         progress: Progress = None,
         insecure_log_n: int | None = None,
     ) -> None:
         self.fit_intercept = fit_intercept
+        self.missing = missing
+        self.unseen = unseen
+        self.columns = columns
+        self.drop = drop
+        self.rare = rare
         self.share_bits = share_bits
         self.mode = mode
         self.progress = progress
@@ -1141,14 +1212,31 @@ class _LeastSquares(_Model):
         return 0.0
 
     def _data(self, X: object, y: object, sample_weight: object = None) -> Data:
-        rows, targets = self._training_data(X, y, numeric=True)
+        rules, encoding = self._rules(), None
+        if self._is_plain(X, rules):
+            rows, targets = self._training_data(X, y, numeric=True)
+            columns = self._columns
+            weights = given_weights(sample_weight, len(rows))
+        else:
+            cells, targets = read_cells(X, rules=rules), floats(column(y))
+            expect_one_a_row(len(cells.numbers), len(targets))
+            weights = given_weights(sample_weight, len(targets))
+            self._set_columns(cells.names)
+            encoding = cells.fit(None, rules)
+            warn_of_identifiers(encoding, 3)
+            if self.missing == "drop":
+                unused = left_out(encoding)
+                weights = None if weights is None else weights[~cells.gaps(unused)]
+                cells, targets = cells.complete(targets, unused)
+            columns, rows = cells.encode(encoding)
         if len(rows) < 2:
             raise errors.ArgumentError("1 sample has no covariances: pass at least 2")
-        self._encrypted_target = self._target(y)
-        columns = [*self._columns, self._encrypted_target]
+        target = self._target(y)
+        while target in columns:
+            target += "_"
+        self._encrypted_as = (target, list(columns), encoding)
         values = np.column_stack([rows, targets])
         self._weighting = None
-        weights = given_weights(sample_weight, len(rows))
         if weights is not None:
             means = np.average(values, axis=0, weights=weights)
             squares = np.average((values - means) ** 2, axis=0, weights=weights)
@@ -1156,21 +1244,25 @@ class _LeastSquares(_Model):
             # The products of these columns are the weighted ones.
             near = values - means if self.fit_intercept else values
             values = np.sqrt(weights)[:, np.newaxis] * near
-        return Data(columns, values)
+        return Data([*columns, target], values)
 
     def _compute(self, table: Table, keys: EvaluationKeys) -> Result:
         return table.compute(keys, callback(self.progress))
 
     def _set(self, values: dict[str, Any]) -> None:
-        target = values["columns"][-1]
-        expected = getattr(self, "_encrypted_target", target)
+        *columns, target = values["columns"]
+        expected, coded, encoding = getattr(self, "_encrypted_as", (target, columns, None))
         if target != expected:
             raise errors.of_kind(
                 "OtherJob",
                 f"the last column is {target!r}, but {expected!r} is the target: pass the result of a table "
                 "that this estimator encrypted"
             )
-        self._set_columns(values["columns"][:-1])
+        # The result may be of a table that another estimator encrypted.
+        self.encoding_ = json.loads(encoding) if encoding and columns == coded else None
+        inputs = self.encoding_ and [column["name"] for column in self.encoding_["inputs"]]
+        self._set_columns(inputs or columns)
+        self.columns_ = np.asarray(columns, dtype=object)
         count = values["rows"]
         mean, covariance = np.asarray(values["mean"]), np.asarray(values["covariance"])
         deviations, weight = np.sqrt(np.diag(covariance) * (count - 1) / count), float(count)
@@ -1186,7 +1278,8 @@ class _LeastSquares(_Model):
             # The moments of the table must not travel with the model.
             self._weighting = None
         # A feature that is constant, as the intercept is, or 0 has no coefficient.
-        used = np.flatnonzero(np.diag(products)[:-1])
+        nonzero = np.diag(products)[:-1] != 0.0
+        used = np.flatnonzero(nonzero & ~np.isin(columns, self._references()))
         matrix = products[np.ix_(used, used)] + self._penalty() * np.eye(len(used))
         sizes = np.sqrt(np.diag(matrix))
         matrix /= np.outer(sizes, sizes)
@@ -1207,6 +1300,19 @@ class _LeastSquares(_Model):
                 weight=weight,
                 deviations=deviations[:-1],
             )
+
+    def _references(self) -> list[str]:
+        """Returns the features whose coefficients are 0, because the other categories of their columns and
+        the intercept determine them."""
+        if self.encoding_ is None or self._penalty() > 0.0:
+            return []
+        found = []
+        for column in self.encoding_["inputs"]:
+            code = column["code"].get("categories") or column["code"].get("joined")
+            if code is not None:
+                found.append(f"{column['name']}={code['values'][0]}")
+        # Without an intercept, the categories of one column take its place.
+        return found if self.fit_intercept else found[1:]
 
     def _check_condition(self, matrix: Floats) -> None:
         eigenvalues = np.linalg.eigvalsh(matrix)
@@ -1271,7 +1377,8 @@ class LinearRegression(_LeastSquares):
     the condition number of their correlations. Predictions are off by less than 1e-6 of the deviation of
     targets if `k` is at most 100, and by less than 1e-5 otherwise. Coefficients of standardised features
     are off by less than `1e-7 + 1e-8 k` of the largest. Above a `k` of 1e5, `fit` raises an
-    `ArgumentError` of the kind `"Regression"`.
+    `ArgumentError` of the kind `"Regression"`. The first category of each column of text has the coefficient
+    0: the coefficients of the others are differences from it.
 
     Parameters
     ----------
@@ -1282,6 +1389,14 @@ class LinearRegression(_LeastSquares):
         released, as parts of ranges. Others may see the coefficients, which follow from them with about
         the same precision. It takes one of the 1024 releases of the key. Without it, the model is for the
         owner of the key alone.
+    missing : {"refuse", "mean", "median", "most_frequent", "drop", "flag"}, default "refuse"
+        The treatment of missing values, as for `LogisticRegression`.
+    unseen : {"refuse", "zero"}, default "refuse"
+        The treatment of categories that the table did not have, as for `LogisticRegression`.
+    columns, drop : sequence of str, optional
+        The columns to use, or to leave out, as for `LogisticRegression`.
+    rare : int, optional
+        Joins categories with fewer rows, as for `LogisticRegression`.
     mode : {"execute", "simulate"}, default "execute"
         Whether `fit` makes keys, encrypts, computes and decrypts, or does the same steps in the clear.
     progress : callable or bool, optional
@@ -1305,6 +1420,14 @@ class Ridge(_LeastSquares):
         Whether predictions have a constant part, which has no penalty.
     share_bits : int, optional
         As for `LinearRegression`.
+    missing : {"refuse", "mean", "median", "most_frequent", "drop", "flag"}, default "refuse"
+        The treatment of missing values, as for `LogisticRegression`.
+    unseen : {"refuse", "zero"}, default "refuse"
+        The treatment of categories that the table did not have, as for `LogisticRegression`.
+    columns, drop : sequence of str, optional
+        The columns to use, or to leave out, as for `LogisticRegression`.
+    rare : int, optional
+        Joins categories with fewer rows, as for `LogisticRegression`.
     mode : {"execute", "simulate"}, default "execute"
         Whether `fit` makes keys, encrypts, computes and decrypts, or does the same steps in the clear.
     progress : callable or bool, optional
@@ -1319,6 +1442,11 @@ class Ridge(_LeastSquares):
         alpha: float = 1.0,
         fit_intercept: bool = True,
         share_bits: int | None = None,
+        missing: Missing = "refuse",
+        unseen: Literal["refuse", "zero"] = "refuse",
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] | None = None,
+        rare: int | None = None,
         mode: Literal["execute", "simulate"] = "execute",
         progress: Progress = None,
         insecure_log_n: int | None = None,
@@ -1326,6 +1454,11 @@ class Ridge(_LeastSquares):
         super().__init__(
             fit_intercept=fit_intercept,
             share_bits=share_bits,
+            missing=missing,
+            unseen=unseen,
+            columns=columns,
+            drop=drop,
+            rare=rare,
             mode=mode,
             progress=progress,
             insecure_log_n=insecure_log_n,

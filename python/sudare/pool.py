@@ -22,15 +22,17 @@ command `sudare` uses the same files, and can do any of the steps.
 
 from __future__ import annotations
 
+import json
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from sudare import _native, errors
-from sudare._coding import Cells, classes_of, text_of
+from sudare._coding import Cells, Rules, classes_of, text_of
 from sudare._coding import read as read_cells
-from sudare._estimator import column, is_missing
-from sudare._frames import Frame, Maker
+from sudare._estimator import column
+from sudare._frames import Frame, Maker, is_missing
 from sudare._keys import expected
 from sudare._native import Data, PooledTransform, PublicKey, SecretKey, Sums, Table
 from sudare._plain import (
@@ -89,6 +91,9 @@ class Schema:
         owners: Sequence[str],
         missing: Literal["refuse", "drop", "flag"] = "refuse",
         unseen: Literal["refuse", "zero"] = "refuse",
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] | None = None,
+        rare: int | None = None,
     ) -> Schema:
         """Drafts a schema from the table of one owner.
 
@@ -107,19 +112,33 @@ class Schema:
             nobody knows them.
         unseen : {"refuse", "zero"}, default "refuse"
             The treatment of unknown categories, as for `LogisticRegression`.
+        columns, drop : sequence of str, optional
+            The columns to use, or to leave out, as for `LogisticRegression`. The tables of owners may have
+            the columns that are left out.
+        rare : int, optional
+            Joins categories with fewer rows of this owner, as for `LogisticRegression`.
         """
         names = [
             string(name, "the name of an owner")
             for name in items(owners, "owners", "the names of all owners")
         ]
         missing = choice(missing, "missing", ("refuse", "drop", "flag"))
-        unseen = choice(unseen, "unseen", ("refuse", "zero"))
-        target = None if y is None else _target(X, y)
-        cells = _cells(X, y, target)
+        rules = Rules(columns, drop, missing, unseen, rare)
+        target = None if y is None else _target(X, y, rules)
+        cells = _cells(X, y, target, rules=rules)
         drafted = _native.Schema.draft(
-            *cells.native(), names, missing=missing, unseen=unseen, target=target
+            *cells.native(), rules.native(cells.declared), names, target=target
         )
-        return cls(drafted.to_json())
+        schema = cls(drafted.to_json())
+        found = [name for name in schema._left_out() if not rules.skips(name)]
+        if found:
+            warnings.warn(
+                f"left out {', '.join(map(repr, found))}, which tells rows apart: name the columns to use with "
+                f"columns=[...] to use it, or leave it out with drop={found!r}",
+                errors.IdentifierWarning,
+                stacklevel=2,
+            )
+        return schema
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Schema:
@@ -180,7 +199,12 @@ class Schema:
         if (y is None) != (self.target is None):
             problem = "but y is missing: give y" if y is None else "and no target: leave y out"
             raise errors.ArgumentError(f"the schema has the classes {self.classes}, {problem}")
-        return self._native.apply(*_cells(X, y, self.target).native())
+        return self._native.apply(*_cells(X, y, self.target, skips=self._left_out()).native())
+
+    def _left_out(self) -> list[str]:
+        """Returns the columns that tables may have and that are not used."""
+        columns = json.loads(self.to_json())["columns"]
+        return [column["name"] for column in columns if column["kind"] == "left_out"]
 
 
 def plan(schema: Schema, n_rows: int, model: LogisticRegression | None = None) -> Plan:
@@ -307,19 +331,26 @@ def _expect_total(schema: Schema, total: Sums, key: SecretKey) -> None:
     expect_type(key, "key", SecretKey)
 
 
-def _target(X: object, y: object) -> str:
+def _target(X: object, y: object, rules: Rules) -> str:
     """Returns a name for the target that no column has."""
     name = getattr(y, "name", None)
     target = name if isinstance(name, str) and name else "y"
-    names = read_cells(X).names
+    names = read_cells(X, rules=rules).names
     while target in names:
         target += "_"
     return target
 
 
-def _cells(X: object, y: object, target: str | None) -> Cells:
+def _cells(
+    X: object,
+    y: object,
+    target: str | None,
+    *,
+    skips: Sequence[str] = (),
+    rules: Rules | None = None,
+) -> Cells:
     """Reads a table with its classes as a column of text."""
-    cells = read_cells(X)
+    cells = read_cells(X, skips, rules)
     if target is None:
         return cells
     labels = column(y).tolist()

@@ -34,6 +34,7 @@ import numpy.typing as npt
 
 from sudare import _native, errors
 from sudare._coding import classes_of
+from sudare._coding import left_out
 from sudare._coding import read as read_cells
 from sudare._estimator import column, expect_one_a_row
 from sudare._frames import Frame, read
@@ -165,7 +166,7 @@ class Plan(JobPlan):
             columns = read(X)
             names, rows = columns.names, columns.values
         else:
-            cells = read_cells(X)
+            cells = read_cells(X, skips=left_out(json.dumps(encoding)))
             names, rows = cells.encode(json.dumps(encoding))
             expect_one_a_row(len(rows), len(cells.numbers))
         return self._native.encrypt_rows(

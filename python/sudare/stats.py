@@ -30,7 +30,8 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from sudare import _native, errors
-from sudare._frames import Columns, Frame, Maker, read
+from sudare._coding import Cells, Missing, Rules, coded, is_plain
+from sudare._frames import Frame, Maker, read
 from sudare._keys import expected
 from sudare._native import EvaluationKeys, PublicKey, SecretKey
 from sudare._native import Result as EncryptedResult
@@ -81,10 +82,6 @@ Edges: TypeAlias = ColumnEdges | Mapping[str, ColumnEdges]
 """Edges for all columns, or for each by its name. Other columns have bins of equal width."""
 
 _QUARTILES = {"min": 0.0, "25%": 0.25, "50%": 0.5, "75%": 0.75, "max": 1.0}
-
-_FIRST_INEXACT = 2.0**53
-"""The first whole number whose successor is rounded to it."""
-
 
 @dataclass(frozen=True)
 class TTest(Facts):
@@ -341,7 +338,9 @@ class Groups(_Named):
     ) -> None:
         super().__init__(decrypted, values, make)
         self.by: str = values["key"]
-        self.labels = self._array("labels")
+        labels = values["labels"]
+        is_text = any(isinstance(label, str) for label in labels)
+        self.labels = np.array(labels, dtype=object) if is_text else self._array("labels")
         self.count = np.array(values["count"], dtype=np.int64)
         self.sum = self._array("sum")
         self.mean = self._array("mean")
@@ -359,18 +358,20 @@ class Groups(_Named):
         """Returns the variances, which divide by the rows of each group minus `ddof`, as in pandas."""
         return _variance(self.variance, self.count[:, np.newaxis], real(ddof, "ddof"))
 
-    def t_test(self, a: float, b: float) -> dict[str, TTest | None]:
+    def t_test(self, a: float | str, b: float | str) -> dict[str, TTest | None]:
         """Computes Welch's test of each column between two groups, by their labels.
 
         The test is `None` where the column is constant in both groups, where a group has fewer than two
         rows, and where the errors of encryption change `t` by more than a sixteenth.
         """
         places = []
-        for label in (real(a, "a"), real(b, "b")):
+        is_text = self.labels.dtype == object
+        for given, what in ((a, "a"), (b, "b")):
+            label = string(given, what) if is_text else real(given, what)
             (found,) = np.nonzero(self.labels == label)
             if len(found) == 0:
-                known = ", ".join(f"{label:g}" for label in self.labels)
-                raise errors.of_kind("Group", f"there is no group {label:g} of {self.by}: the groups are {known}")
+                known = ", ".join(label if isinstance(label, str) else f"{label:g}" for label in self.labels)
+                raise errors.of_kind("Group", f"there is no group {label!r} of {self.by}: the groups are {known}")
             places.append(int(found[0]))
         tests = self._decrypted.t_test(*places)
         made = [None if test is None else TTest(**test) for test in tests]
@@ -489,6 +490,12 @@ class Plan(JobPlan):
     edges: Edges | None = None
     """The edges of bins, if there are bins."""
 
+    rules: Rules = Rules()
+    """The choice of columns, and the treatment of missing values and rare categories."""
+
+    encoding: str | None = None
+    """How the columns of the planned table became numbers, as JSON, for all tables of the plan."""
+
     @classmethod
     def of(
         cls,
@@ -496,13 +503,20 @@ class Plan(JobPlan):
         *,
         by: str | None = None,
         edges: Edges | None = None,
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] | None = None,
+        missing: Missing = "refuse",
+        rare: int | None = None,
     ) -> Plan:
         """Returns the plan that a key was made for.
 
-        Keys do not know the column `by` and the `edges`, which `encrypt` needs.
+        Keys do not know the column `by`, the `edges`, and how the columns of a table become numbers.
+        `encrypt` needs them; the arguments are as for `plan`.
         """
         expect_type(key, "key", PublicKey, EvaluationKeys, SecretKey)
-        return cls(_native.TablePlan.of(key), optional(string, by, "by"), _edges(edges))
+        rules = Rules(columns, drop, missing, rare=rare)
+        native = _native.TablePlan.of(key)
+        return cls(native, optional(string, by, "by"), _edges(edges), rules)
 
     def encrypt(
         self,
@@ -515,6 +529,9 @@ class Plan(JobPlan):
         progress: Progress = None,
     ) -> EncryptedTable:
         """Encrypts a table with the planned number of columns, and at most the planned rows and groups.
+
+        Columns become numbers as in the table that was planned, if a table was. Otherwise this table
+        decides about its categories, and about the numbers that replace missing ones.
 
         Parameters
         ----------
@@ -532,37 +549,36 @@ class Plan(JobPlan):
             Called as `progress(step, done, total)`. `True` shows bars of tqdm.
         """
         expect_type(key, "key", PublicKey, SecretKey)
-        columns = read(table)
+        if self._native.kind == "groups" and self.by is None:
+            raise errors.of_kind(
+                "Usage",
+                "a key does not know the column that groups rows: write Plan.of(key, by=...)"
+            )
+        by = self.by if self._native.kind == "groups" else None
+        found = coded(_cells(table, self.rules), self.rules, by=by, encoding=self.encoding, calls=2)
         return self._native.encrypt(
             expected(key, expect),
-            _native.Data(columns.names, columns.values),
-            by=self._check(columns),
-            edges=self._edges(columns),
+            found.data(),
+            by=by,
+            edges=self._edges(found.names),
             path=optional(path_of, path),
             overwrite=flag(overwrite, "overwrite"),
             progress=callback(progress),
         )
 
-    def _check(self, columns: Columns) -> str | None:
-        if self._native.kind != "groups":
-            return None
-        if self.by is None:
-            raise errors.of_kind(
-                "Usage",
-                "a key does not know the column that groups rows: write Plan.of(key, by=...)"
-            )
-        _groups(columns, self.by)
-        return self.by
-
-    def _edges(self, columns: Columns) -> list[str | list[float]] | None:
+    def _edges(self, columns: list[str]) -> list[str | list[float]] | None:
         """Returns the edges of each column for native code."""
         if self.edges is None:
             return None
         if not isinstance(self.edges, Mapping):
             return [_listed(self.edges)]
         for name in self.edges:
-            columns.index(name)
-        return [_listed(self.edges.get(name, "equal")) for name in columns.names]
+            if name not in columns:
+                raise errors.of_kind(
+                    "UnknownColumn",
+                    f"there is no column {name!r}: the columns are {', '.join(columns)}"
+                )
+        return [_listed(self.edges.get(name, "equal")) for name in columns]
 
 
 def _edges(edges: object) -> Edges | None:
@@ -596,18 +612,6 @@ def _listed(edges: ColumnEdges) -> str | list[float]:
     return edges if isinstance(edges, str) else floats(edges).tolist()
 
 
-def _groups(columns: Columns, by: str) -> int:
-    """Counts the different values of a column."""
-    keys = columns.values[:, columns.index(by)]
-    if (np.abs(keys) >= _FIRST_INEXACT).any():
-        raise errors.of_kind(
-            "GroupKey",
-            f"column {by!r} has whole numbers of 2^53 or more, which are not exact here, so that different "
-            "ones could become one group: number the groups from 0, as pandas.factorize does"
-        )
-    return len(np.unique(keys))
-
-
 def _bins(bins: int | None, edges: Edges | None) -> int:
     """Returns the number of bins, from their number or their edges."""
     each = edges.values() if isinstance(edges, Mapping) else [edges]
@@ -635,11 +639,21 @@ def plan(
     edges: Edges | None = None,
     exact: bool = False,
     share_bits: int | None = None,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
+    missing: Missing = "refuse",
+    rare: int | None = None,
 ) -> Plan:
     """Plans statistics of a table, in the smallest secure ring.
 
     The shape is public. The plan also serves tables with fewer rows and groups, whose number the server
     does not learn.
+
+    Columns are numbers, truth values, dates, or categories as text. Dates become days since 1970-01-01. A
+    column of categories becomes a column of 0 and 1 for each category, whose mean is the share of its rows.
+    Columns that tell rows apart are left out with an `IdentifierWarning`: columns of at least 20 rows with
+    text of which nine in ten values differ, and with different integers whose name is that of an
+    identifier, such as `patient_id`.
 
     Parameters
     ----------
@@ -664,6 +678,15 @@ def plan(
         their errors, which are 0 for few rows.
     share_bits : int, optional
         From 1 to 12: results are precise enough for `release` to this number of bits.
+    columns : sequence of str, optional
+        The columns to use. Columns that tell rows apart are used if they are named here.
+    drop : sequence of str, optional
+        Columns to leave out.
+    missing : {"refuse", "mean", "median", "most_frequent", "drop", "flag"}, default "refuse"
+        The treatment of missing values, as for `LogisticRegression`. Missing values of `by` are refused,
+        or their rows dropped with `"drop"`.
+    rare : int, optional
+        Categories with fewer rows are joined as one category, `other`, of at least this number of rows.
     """
     what = choice(what, "what", ("summary", "groups", "histogram"), "Usage")
     by, edges, exact = optional(string, by, "by"), _edges(edges), flag(exact, "exact")
@@ -687,26 +710,48 @@ def plan(
     if what == "groups" and by is None:
         raise errors.of_kind("Usage", "groups need the column that groups rows: pass by=...")
 
+    rules = Rules(columns, drop, missing, rare=rare)
+    encoding = None
     if isinstance(table, tuple) and len(table) == 2 and not any(map(has_axes, table)):
-        rows, columns = whole(table[0], "the number of rows"), whole(table[1], "the number of columns")
+        rows, width = whole(table[0], "the number of rows"), whole(table[1], "the number of columns")
         if what == "groups" and groups is None:
             raise errors.of_kind("Usage", "a shape does not tell the number of groups: pass groups=...")
     else:
-        data = read(table)
-        rows, columns = data.values.shape
-        if by is not None:
-            found = _groups(data, by)
+        data = coded(_cells(table, rules), rules, by=by, calls=2)
+        encoding = data.encoding
+        rows, width = data.values.shape
+        if data.by is not None:
+            found = len(data.by[1])
             if groups not in (None, found):
                 raise errors.ShapeError(f"{by!r} has {found} different values, not {groups}")
-            columns, groups = columns - 1, found
+            groups = found
     if what == "summary":
-        return Plan(_native.TablePlan.statistics(rows, columns, share_bits=share_bits))
-    if what == "groups":
+        planned = _native.TablePlan.statistics(rows, width, share_bits=share_bits)
+    elif what == "groups":
         assert groups is not None
-        return Plan(_native.TablePlan.groups(rows, columns, groups, share_bits=share_bits), by)
-    bins = _bins(bins, edges)
-    planned = _native.TablePlan.histogram(rows, columns, bins, share_bits=share_bits, exact=exact)
-    return Plan(planned, edges=edges)
+        planned = _native.TablePlan.groups(rows, width, groups, share_bits=share_bits)
+    else:
+        bins = _bins(bins, edges)
+        planned = _native.TablePlan.histogram(rows, width, bins, share_bits=share_bits, exact=exact)
+    # Tables of numbers may have other names of columns.
+    encoding = None if encoding is None or is_plain(encoding) else encoding
+    return Plan(planned, by, edges, rules, encoding)
+
+
+def _cells(table: Frame, rules: Rules) -> Frame | Cells:
+    """Returns a table of numbers, checked, and any other table unchanged."""
+    if not rules.is_default():
+        return table
+    try:
+        columns = read(table)
+    except (errors.DtypeError, errors.TableError, errors.OutsideRangeError) as error:
+        # Text, dates and gaps of frames and dictionaries are left to the coding.
+        # A lazy frame has no length, and must be collected.
+        has_names = all(hasattr(type(table), name) for name in ("columns", "__len__"))
+        if not (isinstance(table, Mapping) or has_names) or error.kind in ("UnnamedColumn", "DuplicateColumn"):
+            raise
+        return table
+    return Cells(columns.names, columns.values, {})
 
 
 def compute(
@@ -799,6 +844,10 @@ def run(
     bins: None = ...,
     edges: None = ...,
     exact: Literal[False] = ...,
+    columns: Sequence[str] | None = ...,
+    drop: Sequence[str] | None = ...,
+    missing: Missing = ...,
+    rare: int | None = ...,
     progress: Progress = ...,
 ) -> Summary: ...
 @overload
@@ -810,6 +859,10 @@ def run(
     bins: None = ...,
     edges: None = ...,
     exact: Literal[False] = ...,
+    columns: Sequence[str] | None = ...,
+    drop: Sequence[str] | None = ...,
+    missing: Missing = ...,
+    rare: int | None = ...,
     progress: Progress = ...,
 ) -> Groups: ...
 @overload
@@ -821,6 +874,10 @@ def run(
     bins: int | None = ...,
     edges: Edges | None = ...,
     exact: bool = ...,
+    columns: Sequence[str] | None = ...,
+    drop: Sequence[str] | None = ...,
+    missing: Missing = ...,
+    rare: int | None = ...,
     progress: Progress = ...,
 ) -> Histograms: ...
 def run(
@@ -831,13 +888,28 @@ def run(
     bins: int | None = None,
     edges: Edges | None = None,
     exact: bool = False,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
+    missing: Missing = "refuse",
+    rare: int | None = None,
     progress: Progress = None,
 ) -> Summary | Groups | Histograms:
     """Plans, makes keys, encrypts, computes and decrypts in one process, to try statistics.
 
     Nothing stays secret from this process. The parameters are as for `plan`.
     """
-    planned = plan(table, what, by=by, bins=bins, edges=edges, exact=exact)
+    planned = plan(
+        table,
+        what,
+        by=by,
+        bins=bins,
+        edges=edges,
+        exact=exact,
+        columns=columns,
+        drop=drop,
+        missing=missing,
+        rare=rare,
+    )
     keys = planned.make_keys(progress)
     encrypted = planned.encrypt(table, keys.secret, progress=progress)
     return decrypt(compute(encrypted, keys.evaluation, progress), keys.secret, like=table)

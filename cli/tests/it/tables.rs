@@ -29,11 +29,13 @@ fn text_and_gaps_are_coded_by_their_owner_and_kept_with_the_model() {
     fs::write(at.join("t.csv"), loans(200)).unwrap();
     let coding = "--categorical all --missing flag";
     let keygen = "keygen --params auto --for train:t.csv --target outcome --out keys --predict";
+    run(keygen).mistake(&["line 2", "\"amount\"", "empty", "--missing mean", "--drop amount"]);
     run(&format!("{keygen} {coding}")).ok();
     let encrypt = "encrypt --public keys/public.key --data t.csv --target outcome -o t.ct";
-    run(encrypt).mistake(&["line 2", "\"amount\"", "empty"]);
-    run(&format!("{encrypt} --missing mean")).mistake(&["\"purpose\"", "--categorical"]);
-    run(&format!("{encrypt} {coding} --hold-out 0.25")).ok();
+    run(&format!("{encrypt} --missing refuse")).mistake(&["line 2", "\"amount\"", "empty"]);
+    // The keys know how the table is read, unless options say otherwise.
+    run(&format!("{encrypt} --missing mean")).mistake(&["4 features", "200x5"]);
+    run(&format!("{encrypt} --hold-out 0.25")).ok();
     run("train --evaluation-key keys/evaluation.key -i t.ct -o m.ct").ok();
     run("decrypt --secret keys/secret.key -i m.ct -o m.json --calibrate t.csv").ok();
     let model = read(&at.join("m.json"));
@@ -108,6 +110,55 @@ fn other_tables_are_refused(at: &Path, model: &Value) {
     let evaluate = "evaluate --model earlier.json --held-out --data";
     run(&format!("{evaluate} t.csv")).ok();
     run(&format!("{evaluate} other.csv")).mistake(&["trained on"]);
+}
+
+/// Groups that are texts keep their labels, and keys remember how their table is read.
+#[test]
+fn groups_by_text_are_read_as_when_the_keys_were_planned() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let run = |line: &str| sudare_at(at, line);
+    let text = loans(60);
+    let numbered = text.lines().enumerate().map(|(i, line)| match i {
+        0 => format!("loan_id;{line}\n"),
+        _ => format!("{};{line}\n", 1000 + i),
+    });
+    fs::write(at.join("t.csv"), numbered.collect::<String>()).unwrap();
+    let keygen = "keygen --params auto --for groups:t.csv --out keys";
+    run(keygen).mistake(&["--by"]);
+    run(&format!("{keygen} --by purposes")).mistake(&["did you mean \"purpose\""]);
+    let made = run(&format!("{keygen} --by purpose --target outcome --missing drop"));
+    let made = made.ok();
+    assert!(made.stderr.contains("left out loan_id"), "{}", made.stderr);
+    assert!(made.stdout.contains("coding.json"), "{}", made.stdout);
+    let info = run("info keys/public.key --json").json();
+    assert_eq!(info["job"], "groups:54x1x3");
+    let encrypt = "encrypt --public keys/public.key --data t.csv -o t.ct";
+    run(encrypt).ok();
+    run("stats --evaluation-key keys/evaluation.key -i t.ct -o s.ct").ok();
+    let decrypt = "decrypt --secret keys/secret.key -i s.ct";
+    let values = run(&format!("{decrypt} --t-test car,home --json")).json()["values"].take();
+    assert_eq!(values["labels"], serde_json::json!(["boat", "car", "home"]));
+    assert_eq!((&values["key"], &values["columns"][0]), (&"purpose".into(), &"amount".into()));
+    assert!(values["t_test"][0]["p_value"].is_number(), "{values}");
+    run(&format!("{decrypt} --t-test car,plane")).mistake(&["plane", "boat, car, home"]);
+    run(&format!("{decrypt} -o s.csv")).ok();
+    assert!(fs::read_to_string(at.join("s.csv")).unwrap().contains("\nboat,amount,"));
+
+    // A group that the keys do not know, the coding of other keys, and keys without one.
+    fs::write(at.join("more.csv"), text.replace("boat", "plane")).unwrap();
+    run(&encrypt.replace("t.csv", "more.csv").replace("t.ct", "more.ct")).mistake(&[
+        "more.csv",
+        "\"plane\"",
+        "boat",
+    ]);
+    run("keygen --params auto --for stats:9x2 --out other").ok();
+    fs::copy(at.join("keys/coding.json"), at.join("other/coding.json")).unwrap();
+    run("encrypt --public other/public.key --data t.csv -o other.ct")
+        .mistake(&["other keys", "coding.json"]);
+    run("keygen --params auto --for stats:9x2 --out other").mistake(&["exists"]);
+    run("keygen --params auto --for stats:9x2 --out other --force").ok();
+    assert!(!at.join("other/coding.json").exists());
 }
 
 /// One model for each class on the same rows, and the softmax of their scores.

@@ -7,7 +7,7 @@ mod predict;
 mod stats;
 mod train;
 
-pub use groups::KeyColumn;
+pub use crate::clear::groups::{GroupLabels, KeyColumn};
 
 use crate::{
     clear::{
@@ -56,6 +56,10 @@ pub enum Purpose {
     Train(Extent),
     /// [`Job::Stats`] for a table of the size of the table in this file.
     StatsOf(PathBuf),
+    /// [`Job::Groups`] for the table in this file.
+    GroupsOf(PathBuf),
+    /// [`Job::Histogram`] for the table in this file.
+    HistogramOf(PathBuf),
     /// [`Job::Predict`], by a given model.
     Predict { rows: usize, features: usize },
 }
@@ -97,7 +101,8 @@ impl FromStr for Purpose {
         let help = "write train:ROWSxFEATURES, stats:ROWSxFEATURES or bootstrap, such as \
                     train:189x9, where the target does not count as a feature, or train:TABLE.csv \
                     for a table of that size; or groups:ROWSxFEATURESxGROUPS, where the key column \
-                    does not count, histogram:ROWSxFEATURESxBINS or predict:ROWSxFEATURES";
+                    does not count, histogram:ROWSxFEATURESxBINS, either with TABLE.csv in place \
+                    of the numbers, or predict:ROWSxFEATURES";
         if text == "bootstrap" {
             return Ok(Self::Job(Job::Bootstrap));
         }
@@ -111,9 +116,9 @@ impl FromStr for Purpose {
             ("train", ..) => file(table).map(|path| Self::Train(Extent::File(path))),
             ("predict", Some(&[rows, features]), _) => Some(Self::Predict { rows, features }),
             ("predict", ..) => None,
-            // Only statistics accept a table here: groups and bins need numbers that no table
-            // states.
             ("stats", None, _) => file(table).map(Self::StatsOf),
+            ("groups", None, _) => file(table).map(Self::GroupsOf),
+            ("histogram", None, _) => file(table).map(Self::HistogramOf),
             (_, counts, Some((_, job))) => counts.and_then(job).map(Self::Job),
             // An unknown job is named first: help on counts would not show the mistake.
             _ => return Err(format!("{what:?} is not a job for tables; {help}")),
@@ -574,6 +579,8 @@ mod tests {
         let train = Purpose::Train(Extent::File("births.csv".into()));
         assert_eq!("train:births.csv".parse(), Ok(train));
         assert_eq!("stats:a:b/12x3.csv".parse(), Ok(Purpose::StatsOf("a:b/12x3.csv".into())));
+        assert_eq!("groups:a.csv".parse(), Ok(Purpose::GroupsOf("a.csv".into())));
+        assert_eq!("histogram:a.csv".parse(), Ok(Purpose::HistogramOf("a.csv".into())));
         assert_eq!("predict:189x9".parse(), Ok(Purpose::Predict { rows, features }));
         let named = [
             ("bootstrap", Job::Bootstrap),

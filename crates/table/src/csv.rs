@@ -166,6 +166,7 @@ fn parse(text: &str, decimal: Decimal) -> Option<f64> {
 struct Column {
     name: String,
     role: Role,
+    truth: Truth,
     /// The first cells with a decimal point and with a decimal comma, if both are allowed.
     point: Option<Cell>,
     comma: Option<Cell>,
@@ -173,7 +174,29 @@ struct Column {
     has_decimals: bool,
 }
 
+/// Truth values in a column of numbers.
+#[derive(Default)]
+struct Truth {
+    /// True if the column may consist of the words `true` and `false`.
+    words: bool,
+    /// The first such word.
+    first: Option<Cell>,
+    /// True if another cell is a number.
+    beside_numbers: bool,
+}
+
+/// Returns the number of a truth value, in the spellings that other programs write.
+fn truth(text: &str) -> Option<f64> {
+    match text {
+        "true" | "True" | "TRUE" => Some(1.0),
+        "false" | "False" | "FALSE" => Some(0.0),
+        _ => None,
+    }
+}
+
 enum Role {
+    /// Cells that are not read.
+    Unread,
     /// Numbers.
     Number,
     /// 0 and 1.
@@ -270,16 +293,21 @@ impl<'a> Pass<'a> {
             let role = match rules.kind(&name) {
                 // The target of a binary table has a check of its own, whatever the options allow.
                 _ if target_at == Some(index) => Role::Binary,
+                CellKind::Unread => Role::Unread,
                 CellKind::Number => Role::Number,
-                kind @ (CellKind::Any | CellKind::Label) if !text.contains(&index) => {
+                kind @ (CellKind::Any | CellKind::Detect | CellKind::Label)
+                    if !text.contains(&index) =>
+                {
                     let exact = kind == CellKind::Label;
                     Role::Any(Findings { exact, ..Findings::default() })
                 }
-                CellKind::Any | CellKind::Label | CellKind::Text => {
+                CellKind::Any | CellKind::Detect | CellKind::Label | CellKind::Text => {
                     Role::Text(TextBuilder::default())
                 }
             };
-            Column { name, role, point: None, comma: None, has_decimals: false }
+            let words = matches!(rules.kind(&name), CellKind::Number | CellKind::Detect);
+            let truth = Truth { words, ..Truth::default() };
+            Column { name, role, truth, point: None, comma: None, has_decimals: false }
         };
         Ok(Self {
             dialect,
@@ -304,6 +332,10 @@ impl<'a> Pass<'a> {
         }
         self.places.push(row.number, line);
         for (index, (cell, column)) in record.iter().zip(&mut self.columns).enumerate() {
+            if matches!(column.role, Role::Unread) {
+                self.numbers.push(f64::NAN);
+                continue;
+            }
             let text = utf8(cell, line, index)?;
             let number = match &mut column.role {
                 Role::Text(builder) => {
@@ -346,6 +378,11 @@ impl<'a> Pass<'a> {
         // The first fault of the file is reported, in any column.
         if let Some((_, fault)) = faults.min_by_key(|&(row, _)| row) {
             return Err(fault);
+        }
+        let words = self.columns.iter().filter(|column| column.truth.beside_numbers);
+        if let Some(cell) = words.filter_map(|column| column.truth.first.as_ref()).next() {
+            let Cell { place, column, found } = cell.clone();
+            return Err(TableError::Text { place, column, found });
         }
         self.check_marks()?;
         let mut columns = Vec::new();
@@ -395,10 +432,21 @@ impl Column {
             if let Role::Any(findings) = &mut self.role {
                 findings.text |= findings.exact && !is_exact(number);
             }
+            self.truth.beside_numbers = true;
             if matches!(self.role, Role::Binary) && number != 0.0 && number != 1.0 {
                 let place = Place::Line(row.line);
                 let column = excerpt(&self.name);
                 return Err(TableError::TargetNotBinary { place, column, found: number });
+            }
+            return Ok(number);
+        }
+        if self.truth.words
+            && let Some(number) = truth(text)
+        {
+            if self.truth.first.is_none() {
+                let place = Place::Line(row.line);
+                let column = excerpt(&self.name);
+                self.truth.first = Some(Cell { place, column, found: text.to_owned() });
             }
             return Ok(number);
         }

@@ -8,11 +8,15 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Categorical, Frame, ReadOptions, Table, TableError, TextColumn, check_names, error::excerpt,
+    Categorical, Frame, ReadOptions, Selection, Table, TableError, TextColumn, check_names,
+    error::excerpt,
 };
 
 /// Maximum number of values of a column that is encoded, as categories or as classes.
 pub(super) const MAX_CATEGORIES: usize = 1000;
+
+/// Name of the category of joined values.
+const OTHER: &str = "other";
 
 /// Treatment of missing values. Missing labels are rejected, except with [`Missing::Drop`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -30,6 +34,18 @@ pub enum Missing {
     /// the fitted table. It is 1 where the number is missing and 0 elsewhere. Columns that lack
     /// values only later get no such feature.
     Flag,
+    /// Fill as [`Missing::Mean`] does, with the median.
+    Median,
+    /// Replace a missing value by the most frequent value of its column in the fitted table, the
+    /// first in order among equally frequent ones.
+    MostFrequent,
+}
+
+impl Missing {
+    /// Returns whether missing values are replaced.
+    pub fn fills(self) -> bool {
+        !matches!(self, Self::Refuse | Self::Drop)
+    }
 }
 
 /// Treatment of categories that the fitted table did not have.
@@ -52,6 +68,12 @@ pub struct EncodingOptions {
     pub missing: Missing,
     /// Treatment of categories that the fitted table did not have.
     pub unseen: Unseen,
+    /// The columns to use. The target is always used.
+    pub selection: Selection,
+    /// Joins the categories of a column with fewer rows as one category, `other`, and the next
+    /// rarer ones until `other` has this number of rows. Values that the fitted table did not have
+    /// then count as `other`, too. 0 joins nothing.
+    pub rare: usize,
 }
 
 impl EncodingOptions {
@@ -59,8 +81,11 @@ impl EncodingOptions {
     pub fn read_options(&self, target: Option<&str>) -> ReadOptions {
         ReadOptions {
             categorical: self.categorical.clone(),
-            missing: self.missing != Missing::Refuse,
+            // A fit reports the gaps of all columns together, which needs the whole frame.
+            missing: self.missing != Missing::Refuse
+                || matches!(self.categorical, Categorical::Detect(_)),
             target: target.map(str::to_owned),
+            selection: self.selection.clone(),
             ..ReadOptions::default()
         }
     }
@@ -74,6 +99,13 @@ impl EncodingOptions {
 /// where the row has the value and 0 elsewhere. If values were missing, `purpose missing` is added.
 /// Values and classes are sorted numerically if all of them are numbers, and alphabetically
 /// otherwise.
+///
+/// With [`Categorical::Detect`], a text column of dates becomes one feature, the days since
+/// 1970-01-01. Columns that tell rows apart are left out: columns of at least 20 rows with text of
+/// which nine in ten values differ, and with different integers whose name is that of an
+/// identifier, such as `patient_id`. Name such a column in [`Selection::columns`] or in
+/// [`Categorical::Detect`] to use it. Tables that the encoding is applied to may lack columns that
+/// are left out.
 ///
 /// A serialised encoding may travel with a model. It reveals columns, categories, classes, and the
 /// means that replace missing numbers.
@@ -121,6 +153,39 @@ pub enum Code {
         /// Adds a feature that is 1 where a value is missing.
         missing: bool,
     },
+    /// Days since 1970-01-01 of a column of dates.
+    Date {
+        /// The value that replaces missing dates.
+        mean: Option<f64>,
+        /// Adds a feature that is 1 where a date is missing.
+        flag: bool,
+    },
+    /// One feature for each value, and further rules.
+    Joined {
+        /// The values with a feature of their own, in order.
+        values: Vec<String>,
+        /// Adds a feature `other` that is 1 for all other values.
+        other: bool,
+        /// Adds a feature that is 1 where a value is missing.
+        missing: bool,
+        /// The index of the feature that is 1 where a value is missing, if it is one of the above.
+        fill: Option<u32>,
+    },
+    /// No feature.
+    LeftOut {
+        /// The reason.
+        reason: Omission,
+    },
+}
+
+/// The reason why a column is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Omission {
+    /// The owner did not choose it.
+    Unselected,
+    /// It tells rows apart.
+    Identifier,
 }
 
 /// The target.
@@ -180,8 +245,11 @@ impl Encoding {
     /// Returns the options to read a file whose frame you encode with [`Encoding::apply`].
     pub fn read_options(&self) -> ReadOptions {
         let Parts { inputs, target, missing, .. } = &self.parts;
-        let categories =
-            inputs.iter().filter(|input| matches!(input.code, Code::Categories { .. }));
+        let is_text = |code: &Code| {
+            matches!(code, Code::Categories { .. } | Code::Date { .. } | Code::Joined { .. })
+        };
+        let categories = inputs.iter().filter(|input| is_text(&input.code));
+        let drop = self.left_out().map(|(name, _)| name.to_owned()).collect();
         // Labels that were numbers may be written differently from their classes.
         let text = target.iter().filter(|target| !target.classes.iter().all(is_number));
         let names = categories.map(|input| &input.name).chain(text.map(|target| &target.name));
@@ -189,8 +257,26 @@ impl Encoding {
             categorical: Categorical::Columns(names.cloned().collect()),
             missing: *missing != Missing::Refuse,
             target: target.as_ref().map(|target| target.name.clone()),
+            selection: Selection { columns: None, drop },
             ..ReadOptions::default()
         }
+    }
+
+    /// Returns the columns without features, with the reasons.
+    pub fn left_out(&self) -> impl Iterator<Item = (&str, Omission)> {
+        self.codes().filter_map(|(name, code)| match code {
+            Code::LeftOut { reason } => Some((name, *reason)),
+            _ => None,
+        })
+    }
+
+    /// Returns the columns that were left out because they tell rows apart.
+    pub fn identifiers(&self) -> Vec<&str> {
+        let left_out = self.left_out();
+        left_out
+            .filter(|(_, reason)| *reason == Omission::Identifier)
+            .map(|(name, _)| name)
+            .collect()
     }
 
     /// Returns whether the encoding changes nothing: all columns are numbers, none may be missing,
@@ -272,7 +358,7 @@ impl Parts {
     /// Rejects encodings that no fit produces.
     fn check(&self) -> Result<(), TableError> {
         let bad = |problem: String| Err(TableError::Encoding { problem });
-        if self.inputs.is_empty() {
+        if self.inputs.iter().all(|input| matches!(input.code, Code::LeftOut { .. })) {
             return bad("it has no columns".to_owned());
         }
         let target = self.target.iter().map(|target| &target.name);
@@ -314,12 +400,28 @@ impl Parts {
 impl Code {
     /// Returns the contradiction between the code and this treatment of missing values, if any.
     fn problem(&self, missing: Missing) -> Option<&'static str> {
-        let fills = matches!(missing, Missing::Mean | Missing::Flag);
+        let fills = missing.fills();
         let fits = match self {
-            Self::Number { mean, flag } => {
+            Self::Number { mean, flag } | Self::Date { mean, flag } => {
                 let flags = !flag || missing == Missing::Flag;
                 mean.is_some() == fills && mean.is_none_or(f64::is_finite) && flags
             }
+            Self::Joined { values, .. } if !is_set(values) => {
+                return Some("the categories are not 1 to 1000 different ones");
+            }
+            Self::Joined { values, other, .. }
+                if *other && values.iter().any(|value| value == OTHER) =>
+            {
+                return Some("two categories are named other");
+            }
+            Self::Joined { values, other, missing, fill } => {
+                let features = values.len() + usize::from(*other);
+                let is_feature = fill.is_none_or(|fill| (fill as usize) < features);
+                (fills || (!missing && fill.is_none()))
+                    && is_feature
+                    && !(*missing && fill.is_some())
+            }
+            Self::LeftOut { .. } => true,
             Self::Categories { values, .. } if !is_set(values) => {
                 return Some("the categories are not 1 to 1000 different ones");
             }
@@ -332,11 +434,16 @@ impl Code {
 impl Input {
     /// Returns the names of the column's features.
     fn columns(&self) -> impl Iterator<Item = String> {
-        let (own, values, missing) = match &self.code {
-            Code::Number { flag, .. } => (Some(self.name.clone()), &[][..], *flag),
-            Code::Categories { values, missing } => (None, &values[..], *missing),
+        let (own, values, other, missing) = match &self.code {
+            Code::Number { flag, .. } | Code::Date { flag, .. } => {
+                (Some(self.name.clone()), &[][..], false, *flag)
+            }
+            Code::Categories { values, missing } => (None, &values[..], false, *missing),
+            Code::Joined { values, other, missing, .. } => (None, &values[..], *other, *missing),
+            Code::LeftOut { .. } => (None, &[][..], false, false),
         };
-        let values = values.iter().map(|value| format!("{}={value}", self.name));
+        let values = values.iter().map(String::as_str).chain(other.then_some(OTHER));
+        let values = values.map(|value| format!("{}={value}", self.name));
         own.into_iter().chain(values).chain(missing.then(|| format!("{} missing", self.name)))
     }
 }

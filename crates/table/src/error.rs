@@ -96,6 +96,52 @@ pub enum TableError {
         /// Names of the existing columns.
         columns: String,
     },
+    /// Columns that the options name do not exist.
+    #[error("there is no column {unknown}; choose among the columns {columns}")]
+    UnknownColumns {
+        /// The requested columns, with similar names of existing columns.
+        unknown: String,
+        /// Names of the existing columns.
+        columns: String,
+    },
+    /// The options contradict each other about a column.
+    #[error(
+        "column {column:?} is to be left out, but is {role} as well; take it out of one of the two lists"
+    )]
+    Contradiction {
+        /// Name of the column.
+        column: String,
+        /// The other role of the column.
+        role: &'static str,
+    },
+    /// Several columns have faults, or several faults.
+    #[error("{}", several(.faults))]
+    Several {
+        /// The faults, in the order of the columns.
+        faults: Vec<TableError>,
+    },
+    /// A value of a column of dates is not a date.
+    #[error(
+        "{}, column {:?}: found {:?}, but the column has dates such as 2024-01-31 or \
+         2024-01-31T08:30; correct it, or drop the row",
+        .cell.place, .cell.column, .cell.found
+    )]
+    NotDate {
+        /// The cell.
+        cell: Box<Cell>,
+    },
+    /// No value of a column has as many rows as a category needs.
+    #[error(
+        "no value of column {column:?} has {rare} rows, so all of them would be joined; leave the \
+         column out with --drop {}, in Python drop=[{column:?}]",
+        quoted(.column)
+    )]
+    AllRare {
+        /// Name of the column.
+        column: String,
+        /// Number of rows that a category needs.
+        rare: usize,
+    },
     /// A line has too few or too many cells.
     #[error(
         "line {line} has {found} cells, but the header names {needed} columns; fill the missing \
@@ -125,9 +171,10 @@ pub enum TableError {
     },
     /// A cell is empty.
     #[error(
-        "{place}, column {column:?}: the cell is empty, but every cell needs a value here; fill \
-         the gap, drop the row or the column, or choose the treatment of gaps with --missing, in \
-         Python missing="
+        "{place}, column {column:?}: the cell is empty or stands for no value; fill gaps with \
+         --missing mean, or leave the column out with --drop {}, in Python missing=\"mean\" or \
+         drop=[{column:?}]",
+        quoted(.column)
     )]
     Gap {
         /// Row of the cell.
@@ -311,7 +358,11 @@ pub enum TableError {
         limit: usize,
     },
     /// No row has a value in a column.
-    #[error("column {column:?} has no value in any row; drop it")]
+    #[error(
+        "column {column:?} has no value in any row; leave it out with --drop {}, in Python \
+         drop=[{column:?}]",
+        quoted(.column)
+    )]
     AllMissing {
         /// Name of the column.
         column: String,
@@ -328,7 +379,9 @@ pub enum TableError {
     /// A column has too many values for categories or classes.
     #[error(
         "column {column:?} has {found} different values, but at most {limit} can be categories or \
-         classes; drop it, or group its values"
+         classes; leave it out with --drop {}, in Python drop=[{column:?}], or join rare \
+         categories with --rare 5, in Python rare=5",
+        quoted(.column)
     )]
     TooManyCategories {
         /// Name of the column.
@@ -361,7 +414,8 @@ pub enum TableError {
     },
     /// A table has columns that its encoding does not have.
     #[error(
-        "the table has {surplus} in addition to the columns of its encoding, {columns}; drop them"
+        "the table has {surplus} in addition to the columns of its encoding, {columns}; leave them \
+         out with --drop, in Python drop them from the frame"
     )]
     SurplusColumns {
         /// Names of the surplus columns.
@@ -487,6 +541,103 @@ fn marks(point: Option<&Cell>, comma: Option<&Cell>) -> String {
             )
         }
     }
+}
+
+/// Writes a name as lists of names on the command line have it.
+fn quoted(name: &str) -> String {
+    let name = if name.contains([',', '"']) {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    } else {
+        name.into()
+    };
+    let is_plain = |c: char| c.is_alphanumeric() || "_-.,:".contains(c);
+    if name.chars().all(is_plain) { name } else { format!("'{}'", name.replace('\'', "'\\''")) }
+}
+
+/// Returns the faults of several columns, and the options that remedy them.
+fn several(faults: &[TableError]) -> String {
+    let mut drop = Vec::new();
+    let mut categorical = Vec::new();
+    let mut fill = false;
+    let mut told = Vec::new();
+    for fault in faults {
+        told.push(match fault {
+            TableError::Gap { place, column } => {
+                fill = true;
+                format!("{column:?} lacks values, first on {place}")
+            }
+            TableError::Text { place, column, found } => {
+                categorical.push(column.as_str());
+                format!("{column:?} has text among numbers, {found:?} on {place}")
+            }
+            TableError::TooManyCategories { column, found, .. } => {
+                drop.push(column.as_str());
+                format!("{column:?} has {found} different values")
+            }
+            TableError::AllMissing { column } => {
+                drop.push(column.as_str());
+                format!("{column:?} has no values")
+            }
+            TableError::AllRare { column, rare } => {
+                drop.push(column.as_str());
+                format!("{column:?} has no value with {rare} rows")
+            }
+            other => other.to_string(),
+        });
+    }
+    let list = |names: &[&str]| names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",");
+    let mut options = Vec::new();
+    let mut python = Vec::new();
+    if fill {
+        options.push("--missing mean".to_owned());
+        python.push("missing=\"mean\"".to_owned());
+    }
+    if !categorical.is_empty() {
+        options.push(format!("--categorical {}", list(&categorical)));
+        python.push(format!("categories as text in {categorical:?}"));
+    }
+    if !drop.is_empty() {
+        options.push(format!("--drop {}", list(&drop)));
+        python.push(format!("drop={drop:?}"));
+    }
+    let told = told.join("; ");
+    let pass = format!("pass {}, in Python {}", options.join(" "), python.join(", "));
+    let remedy = if options.is_empty() { "correct them".to_owned() } else { pass };
+    format!("{} columns cannot be used as they are: {told}; {remedy}", faults.len())
+}
+
+/// Lists unknown names, each with the most similar of the `known` names, if one is similar.
+pub(super) fn with_nearest(unknown: &[&String], known: &[String]) -> String {
+    let near = |name: &str| {
+        let lower = name.to_lowercase();
+        let distances = known.iter().map(|other| (distance(&lower, &other.to_lowercase()), other));
+        // A third of the letters may be wrong.
+        let most = name.chars().count() / 3;
+        distances.filter(|&(distance, _)| distance <= most).min_by_key(|&(distance, _)| distance)
+    };
+    let written = unknown.iter().take(SHOWN).map(|name| match near(name) {
+        Some((_, other)) => format!("{:?} (did you mean {:?}?)", excerpt(name), excerpt(other)),
+        None => format!("{:?}", excerpt(name)),
+    });
+    written.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the number of inserted, removed or replaced characters between two texts.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.chars().enumerate() {
+        let mut corner = i;
+        let mut left = i + 1;
+        row[0] = left;
+        for (other, above) in b.iter().zip(&mut row[1..]) {
+            let replaced = corner + usize::from(letter != *other);
+            corner = *above;
+            left = replaced.min(left + 1).min(corner + 1);
+            *above = left;
+        }
+    }
+    row[b.len()]
 }
 
 /// Lists names that a table with the columns `found` lacks, for a message. Each name is followed by

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::HashMap, fmt};
 
-use super::{Place, Table, TableError, check_names, error::excerpt};
+use super::{Cell, Place, Table, TableError, check_names, dates::days, error::excerpt};
 
 /// The columns that contain names of categories.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -15,6 +15,26 @@ pub enum Categorical {
     /// The columns with these names, even if they contain numbers. Text in other columns is
     /// rejected.
     Columns(Vec<String>),
+    /// The columns with these names, and every other text column that is not a date and does not
+    /// tell rows apart. In a CSV file, where types are guessed, text among numbers is rejected.
+    Detect(Vec<String>),
+}
+
+/// The columns of a file that are used. A target is always used.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Selection {
+    /// Names of the only columns to use. Without it, all columns are used.
+    pub columns: Option<Vec<String>>,
+    /// Names of columns to leave out.
+    pub drop: Vec<String>,
+}
+
+impl Selection {
+    /// Returns whether a column is used.
+    pub fn takes(&self, column: &str) -> bool {
+        let among = |names: &[String]| names.iter().any(|name| name == column);
+        self.columns.as_ref().is_none_or(|columns| among(columns)) && !among(&self.drop)
+    }
 }
 
 /// Options to read a file.
@@ -46,6 +66,8 @@ pub struct ReadOptions {
     /// The column of labels, which may contain text for any value of `categorical`. The file may
     /// lack it.
     pub target: Option<String>,
+    /// The used columns. The cells of other columns are not read, and are missing in the frame.
+    pub selection: Selection,
     /// Maximum number of cells, including the target.
     pub max_cells: usize,
 }
@@ -68,6 +90,7 @@ impl Default for ReadOptions {
             missing: false,
             missing_words: None,
             target: None,
+            selection: Selection::default(),
             max_cells: Table::DEFAULT_MAX_CELLS,
         }
     }
@@ -76,7 +99,12 @@ impl Default for ReadOptions {
 /// The allowed content of the cells of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CellKind {
+    /// Cells of a column that is not used.
+    Unread,
+    /// Numbers, or `true` and `false` in all cells, which are 1 and 0.
     Number,
+    /// Like [`CellKind::Number`], or text if any cell is text.
+    Detect,
     /// Numbers, or text if any cell is text.
     Any,
     /// Like [`CellKind::Any`]. The column is also text if a number is not exact, because a number
@@ -375,6 +403,49 @@ impl Frame {
         self.text.get(index)?.as_ref()
     }
 
+    /// Rejects names that no column has.
+    ///
+    /// # Errors
+    /// [`TableError::UnknownColumns`].
+    pub fn expect(&self, names: &[String]) -> Result<(), TableError> {
+        super::expect_known(names.iter(), &self.columns)
+    }
+
+    /// Returns the frame without the columns that are not used.
+    ///
+    /// # Errors
+    /// [`TableError::UnknownColumns`] for names that no column has, [`TableError::Empty`] if no
+    /// column is used.
+    pub fn select(self, selection: &Selection) -> Result<Self, TableError> {
+        if *selection == Selection::default() {
+            return Ok(self);
+        }
+        let named = selection.columns.iter().flatten().chain(&selection.drop);
+        super::expect_known(named, &self.columns)?;
+        let width = self.columns.len();
+        let taken: Vec<bool> = self.columns.iter().map(|name| selection.takes(name)).collect();
+        if !taken.contains(&true) {
+            return Err(TableError::Empty { rows: self.rows(), features: 0 });
+        }
+        let numbers = self.numbers.iter().enumerate();
+        let numbers = numbers.filter(|(at, _)| taken[at % width]).map(|(_, &number)| number);
+        let numbers = numbers.collect();
+        let is_taken = |at: &mut usize| {
+            *at += 1;
+            taken[*at - 1]
+        };
+        let mut at = 0;
+        let columns = self.columns.into_iter().filter(|_| is_taken(&mut at)).collect();
+        let mut at = 0;
+        let text = self.text.into_iter().filter(|_| is_taken(&mut at)).collect();
+        Ok(Self { columns, numbers, text, places: self.places })
+    }
+
+    /// Returns whether types were guessed from the cells of a text file.
+    pub(super) fn is_guessed(&self) -> bool {
+        matches!(self.places, Places::Lines(_))
+    }
+
     /// Returns the place of a row in the source.
     pub fn place(&self, row: usize) -> Place {
         self.places.of(row)
@@ -433,6 +504,45 @@ impl Frame {
         Ok(())
     }
 
+    /// Converts a column of dates to days.
+    ///
+    /// # Errors
+    /// [`TableError::NotDate`] if it has a value that is not a date.
+    pub(super) fn make_days(&mut self, at: usize) -> Result<(), TableError> {
+        let width = self.columns.len();
+        let Some(text) = &self.text[at] else {
+            // A number may count from any day, or be a date such as 20240131.
+            let mut numbers = self.numbers.iter().skip(at).step_by(width);
+            let Some(row) = numbers.position(|number| !number.is_nan()) else { return Ok(()) };
+            let found = self.numbers[row * width + at].to_string();
+            return Err(self.not_date(row, at, &found));
+        };
+        let days = self.days_of(at, text)?;
+        let places = self.numbers.iter_mut().skip(at).step_by(width);
+        for (place, &code) in places.zip(&text.codes) {
+            *place = days.get(code as usize).copied().unwrap_or(f64::NAN);
+        }
+        self.text[at] = None;
+        Ok(())
+    }
+
+    /// Returns the days of each value of a text column of dates.
+    pub(super) fn days_of(&self, at: usize, text: &TextColumn) -> Result<Vec<f64>, TableError> {
+        let days = |value: &String| {
+            days(value).ok_or_else(|| {
+                let row = text.row_of(value).unwrap_or_default();
+                self.not_date(row, at, value)
+            })
+        };
+        text.values().iter().map(days).collect()
+    }
+
+    fn not_date(&self, row: usize, at: usize, found: &str) -> TableError {
+        let place = self.place(row);
+        let column = excerpt(&self.columns[at]);
+        TableError::NotDate { cell: Box::new(Cell { place, column, found: excerpt(found) }) }
+    }
+
     /// Returns the number of each value of a text column.
     pub(super) fn numbers_of(&self, at: usize, text: &TextColumn) -> Result<Vec<f64>, TableError> {
         text.numbers().map_err(|value| {
@@ -464,14 +574,19 @@ pub(super) struct Rules<'a> {
 impl Rules<'_> {
     /// Returns the allowed content of the cells of a column.
     pub(super) fn kind(&self, column: &str) -> CellKind {
-        let ReadOptions { categorical, target, .. } = self.options;
+        let ReadOptions { categorical, target, selection, .. } = self.options;
+        let is_target = target.as_deref() == Some(column);
         match categorical {
+            _ if !is_target && !selection.takes(column) => CellKind::Unread,
             // First, because a listed target is text as it is written.
-            Categorical::Columns(names) if names.iter().any(|name| name == column) => {
+            Categorical::Columns(names) | Categorical::Detect(names)
+                if names.iter().any(|name| name == column) =>
+            {
                 CellKind::Text
             }
-            _ if target.as_deref() == Some(column) && !self.binary => CellKind::Label,
+            _ if is_target && !self.binary => CellKind::Label,
             Categorical::Every => CellKind::Any,
+            Categorical::Detect(_) => CellKind::Detect,
             _ => CellKind::Number,
         }
     }

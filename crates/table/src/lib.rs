@@ -13,6 +13,7 @@
 //!     categorical: Categorical::Every,
 //!     missing: Missing::Flag,
 //!     unseen: Unseen::Zero,
+//!     ..EncodingOptions::default()
 //! };
 //! let text = "age;purpose;default\n31,5;car;no\n;home;yes\n40,5;car;no\n";
 //! let frame = Frame::from_csv(Cursor::new(text), &options.read_options(Some("default")))?;
@@ -33,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 mod csv;
+mod dates;
 mod encoding;
 mod error;
 mod frame;
@@ -51,9 +53,9 @@ use std::{
 
 use sudare_arith::prng::{Seed, Stream};
 
-pub use encoding::{Code, Encoding, EncodingOptions, Missing, Unseen};
+pub use encoding::{Code, Encoding, EncodingOptions, Missing, Omission, Unseen};
 pub use error::{Cell, Place, TableError, excerpt, lacking, list};
-pub use frame::{Categorical, Frame, ReadOptions, TextColumn, is_exact};
+pub use frame::{Categorical, Frame, ReadOptions, Selection, TextColumn, is_exact};
 pub use record_limit::{MAX_RECORD_BYTES, RecordLimit};
 
 use frame::Rules;
@@ -582,6 +584,19 @@ fn check_names<'a>(columns: impl Iterator<Item = &'a String>) -> Result<(), Tabl
         }
     }
     Ok(())
+}
+
+/// Rejects names that no column has.
+fn expect_known<'a>(
+    names: impl Iterator<Item = &'a String>,
+    columns: &[String],
+) -> Result<(), TableError> {
+    let unknown: Vec<&String> = names.filter(|name| !columns.contains(name)).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let unknown = error::with_nearest(&unknown, columns);
+    Err(TableError::UnknownColumns { unknown, columns: list(columns) })
 }
 
 fn unknown_target(target: &str, columns: &[String]) -> TableError {

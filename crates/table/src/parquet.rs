@@ -14,7 +14,7 @@ mod decode;
 mod thrift;
 
 use super::{
-    Place, TableError, check_names,
+    Cell, Place, TableError, check_names, dates,
     error::{excerpt, read_error},
     frame::{CellKind, Frame, Places, Rules, TextBuilder, TextMemory},
 };
@@ -40,7 +40,7 @@ pub(super) fn read(mut source: impl Read + Seek, name: &str, rules: Rules<'_>) -
     let mut file = Parts { source, name, bytes };
     let info = file.info()?;
     let columns = info.columns(rules)?;
-    let (kinds, names): (Vec<Kind>, Vec<String>) = columns.into_iter().unzip();
+    let (kinds, names): (Vec<Option<Content>>, Vec<String>) = columns.into_iter().unzip();
     let target_at = rules.binary_target(&names)?;
     let rows = info.rows()?;
     let width = names.len();
@@ -59,12 +59,19 @@ pub(super) fn read(mut source: impl Read + Seek, name: &str, rules: Rules<'_>) -
     let mut claimed = 0_u64;
     let mut memory = TextMemory::default();
     let columns = names.iter().zip(kinds).zip(info.leaves());
-    for (index, ((name, kind), leaf)) in columns.enumerate() {
+    for (index, ((name, content), leaf)) in columns.enumerate() {
+        let Some(Content { kind, time }) = content else {
+            numbers.iter_mut().skip(index).step_by(width).for_each(|cell| *cell = f64::NAN);
+            text.push(None);
+            continue;
+        };
+        let is_text = kind == Kind::Text || time.is_some();
         let mut cells = Cells {
             name,
             missing: rules.options.missing,
             binary: target_at == Some(index),
-            text: (kind == Kind::Text).then(TextBuilder::default),
+            time,
+            text: is_text.then(TextBuilder::default),
             memory,
         };
         // 1 is OPTIONAL: pages of such a column have definition levels.
@@ -98,6 +105,37 @@ pub(super) fn read(mut source: impl Read + Seek, name: &str, rules: Rules<'_>) -
         }));
     }
     Ok(Frame { numbers, text, columns: names, places: Places::Rows })
+}
+
+/// The content of a column: the form of its values, and the unit of dates or points in time.
+#[derive(Clone, Copy)]
+struct Content {
+    kind: Kind,
+    time: Option<Unit>,
+}
+
+impl From<Kind> for Content {
+    fn from(kind: Kind) -> Self {
+        Self { kind, time: None }
+    }
+}
+
+/// Unit of numbers that count from the start of 1970.
+#[derive(Clone, Copy)]
+enum Unit {
+    Days,
+    /// This part of a second.
+    Seconds(f64),
+}
+
+impl Unit {
+    /// Returns the date or the point in time as text, as CSV files have it.
+    fn text(self, number: f64) -> Option<String> {
+        match self {
+            Self::Days => dates::date(number as i32),
+            Self::Seconds(unit) => dates::point_in_time(number * unit),
+        }
+    }
 }
 
 /// The parts of a file.
@@ -149,6 +187,8 @@ struct Cells<'a> {
     missing: bool,
     /// True if only 0 and 1 are allowed.
     binary: bool,
+    /// The unit of dates, which are kept as text.
+    time: Option<Unit>,
     /// The text of a text column.
     text: Option<TextBuilder>,
     /// Memory of the texts of all columns so far.
@@ -166,6 +206,14 @@ impl Cells<'_> {
             Some(Item::Text(text)) => return self.keep(row, text).map(|()| f64::NAN),
             Some(Item::Number(number)) => number,
         };
+        if let Some(unit) = self.time {
+            let text = unit.text(number).ok_or_else(|| {
+                let found = number.to_string();
+                let cell = Cell { place, column: column(), found };
+                TableError::NotDate { cell: Box::new(cell) }
+            })?;
+            return self.keep(row, &text).map(|()| f64::NAN);
+        }
         let is_missing = number.is_nan() && self.missing;
         if !number.is_finite() && !is_missing {
             let column = column();
@@ -222,6 +270,8 @@ struct SchemaElement {
 struct Logical {
     number: i16,
     signed: bool,
+    /// Unit of points in time: 1 for milliseconds, 2 for microseconds, 3 for nanoseconds.
+    unit: i16,
 }
 
 struct RowGroup {
@@ -286,8 +336,9 @@ impl FileInfo {
         self.schema.split_first().map_or(&[], |(_, leaves)| leaves)
     }
 
-    /// Returns the kinds and names of the columns.
-    fn columns(&self, rules: Rules<'_>) -> Result<Vec<(Kind, String)>> {
+    /// Returns the contents and names of the columns, without the contents of columns that are not
+    /// read.
+    fn columns(&self, rules: Rules<'_>) -> Result<Vec<(Option<Content>, String)>> {
         let Some((root, leaves)) = self.schema.split_first() else {
             return Err(bad("it has no schema"));
         };
@@ -304,10 +355,13 @@ impl FileInfo {
         if let Some(at) = names.iter().position(|name| name.starts_with(INDEX_PREFIX)) {
             return Err(TableError::UnnamedColumn { number: at.saturating_add(1) });
         }
-        if let Some(leaf) = leaves.iter().find(|leaf| self.durations.contains(&leaf.name)) {
+        let is_read = |leaf: &SchemaElement| rules.kind(&leaf.name) != CellKind::Unread;
+        let mut durations = leaves.iter().filter(|leaf| self.durations.contains(&leaf.name));
+        if let Some(leaf) = durations.find(|leaf| is_read(leaf)) {
             return Err(leaf.refused("durations"));
         }
-        let kinds = leaves.iter().map(|leaf| leaf.kind(rules));
+        let kinds =
+            leaves.iter().map(|leaf| is_read(leaf).then(|| leaf.content(rules)).transpose());
         kinds.zip(names).map(|(kind, name)| Ok((kind?, name))).collect()
     }
 
@@ -342,14 +396,18 @@ impl SchemaElement {
         TableError::NotNumbers { column: excerpt(&self.name), found }
     }
 
-    /// Returns the type of the column's values: numbers, or text where it is allowed.
-    fn kind(&self, rules: Rules<'_>) -> Result<Kind> {
+    /// Returns the type of the column's values: numbers, or text and dates where they are allowed.
+    fn content(&self, rules: Rules<'_>) -> Result<Content> {
         let Self { physical, converted, logical, .. } = self;
-        let may_be_text = rules.kind(&self.name) != CellKind::Number && *physical == Some(6);
+        let not_number = rules.kind(&self.name) != CellKind::Number;
+        let may_be_text = not_number && *physical == Some(6);
+        if let Some(content) = self.time().filter(|_| not_number) {
+            return Ok(content);
+        }
         // Numbers of `LogicalType` and of the older `ConvertedType`. Writers set one of them or
         // both.
         let other = match (converted, logical.map(|logical| logical.number)) {
-            (_, Some(1 | 4)) | (Some(0 | 4), _) if may_be_text => return Ok(Kind::Text),
+            (_, Some(1 | 4)) | (Some(0 | 4), _) if may_be_text => return Ok(Kind::Text.into()),
             (_, Some(1)) | (Some(0), _) => Some("text"),
             (_, Some(4)) | (Some(4), _) => Some("names of categories"),
             (_, Some(5)) | (Some(5), _) => Some("decimals"),
@@ -369,25 +427,40 @@ impl SchemaElement {
         }
         // 11 to 14 are UINT_8 to UINT_64.
         let unsigned = matches!(converted, Some(11..=14)) || logical.is_some_and(|l| !l.signed);
-        match (physical, unsigned) {
-            (Some(0), _) => Ok(Kind::Bool),
-            (Some(1), false) => Ok(Kind::I32),
-            (Some(1), true) => Ok(Kind::U32),
-            (Some(2), false) => Ok(Kind::I64),
-            (Some(2), true) => Ok(Kind::U64),
+        let kind = match (physical, unsigned) {
+            (Some(0), _) => Kind::Bool,
+            (Some(1), false) => Kind::I32,
+            (Some(1), true) => Kind::U32,
+            (Some(2), false) => Kind::I64,
+            (Some(2), true) => Kind::U64,
             // INT96, which only stores points in time.
-            (Some(3), _) => Err(self.refused("points in time")),
-            (Some(4), _) => Ok(Kind::F32),
-            (Some(5), _) => Ok(Kind::F64),
-            (Some(6 | 7), _) => Err(self.refused("text or bytes")),
-            _ => Err(self.refused("values of an unknown kind")),
-        }
+            (Some(3), _) => return Err(self.refused("points in time")),
+            (Some(4), _) => Kind::F32,
+            (Some(5), _) => Kind::F64,
+            (Some(6 | 7), _) => return Err(self.refused("text or bytes")),
+            _ => return Err(self.refused("values of an unknown kind")),
+        };
+        Ok(kind.into())
+    }
+
+    /// Returns the content of a column of dates or points in time.
+    fn time(&self) -> Option<Content> {
+        let Self { physical, converted, logical, .. } = self;
+        let logical = logical.map(|logical| (logical.number, logical.unit));
+        let (needed, kind, unit) = match (converted, logical) {
+            (_, Some((6, _))) | (Some(6), _) => (1, Kind::I32, Unit::Days),
+            (_, Some((8, 1))) | (Some(9), _) => (2, Kind::I64, Unit::Seconds(1e-3)),
+            (_, Some((8, 2))) | (Some(10), _) => (2, Kind::I64, Unit::Seconds(1e-6)),
+            (_, Some((8, 3))) => (2, Kind::I64, Unit::Seconds(1e-9)),
+            _ => return None,
+        };
+        (*physical == Some(needed)).then_some(Content { kind, time: Some(unit) })
     }
 }
 
 impl Logical {
     fn read(fields: &mut Fields<'_>) -> Result<Self, Bad> {
-        let mut logical = Self { number: 0, signed: true };
+        let mut logical = Self { number: 0, signed: true, unit: 0 };
         fields.each(|fields, field| {
             // A union has one field, so its number is the type.
             logical.number = field;
@@ -397,6 +470,16 @@ impl Logical {
                         logical.signed = fields.boolean()?;
                     }
                     Ok(())
+                })?;
+            }
+            if field == 8 {
+                // The first field of `TimestampType` says whether times are UTC. Others count as UTC.
+                fields.each(|fields, field| match field {
+                    2 => fields.each(|_, unit| {
+                        logical.unit = unit;
+                        Ok(())
+                    }),
+                    _ => Ok(()),
                 })?;
             }
             Ok(())

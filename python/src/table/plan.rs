@@ -381,8 +381,8 @@ impl TablePlan {
         target: Option<&str>,
         class_weights: Option<Vec<f64>>,
     ) -> Result<String> {
-        let encoding =
-            EncodingOptions { categorical: Categorical::Every, ..EncodingOptions::default() };
+        let categorical = Categorical::Detect(Vec::new());
+        let encoding = EncodingOptions { categorical, ..EncodingOptions::default() };
         let reading = Reading { encoding, ..Reading::default() };
         let labels = (target, class_weights.as_deref());
         job::detached(py, || to_json(&Inputs::read(&path, self.job.trained(), labels, &reading)?))

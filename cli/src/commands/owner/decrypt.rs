@@ -9,7 +9,7 @@
 
 use crate::{
     commands::shared::secret_key::SecretKeyFile,
-    output::{self, Output, printable},
+    output::{self, Output, printable, say},
     values::{Names, TableFormat, names, whole},
 };
 use serde::Serialize;
@@ -32,11 +32,13 @@ use sudare_roles::{
         label::{Content, Meta},
         opened::{self, Opened},
     },
+    job::GroupLabels,
     os::files,
     owner::decryption::Share,
     pooled::{self, sums},
     text::size,
 };
+use sudare_table::list;
 
 /// Decrypt a result with the secret key
 ///
@@ -204,24 +206,14 @@ impl Finish {
         &self,
         columns: Vec<String>,
         key: String,
-        labels: Vec<f64>,
+        labels: GroupLabels,
         statistics: GroupStatistics,
     ) -> Result<NamedGroups> {
         self.expect_none(
             "sums by groups",
             &["--weights", "--regress", "--quantiles", "--calibrate"],
         )?;
-        let index = |name: &str| {
-            // Compared as numbers: `1` and `1.0` name the same group.
-            let label = name.trim().parse::<f64>().ok();
-            labels.iter().position(|&other| Some(other) == label).ok_or_else(|| {
-                let labels: Vec<String> = labels.iter().map(f64::to_string).collect();
-                Error::Usage(format!(
-                    "there is no group with {key} = {name}; the groups are {}",
-                    labels.join(", ")
-                ))
-            })
-        };
+        let index = |name: &str| labels.index(&key, name);
         let t_test = match self.pair()? {
             Some((a, b)) => {
                 let a = index(a)?;
@@ -331,6 +323,9 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     match &args.output {
         None => output.write(&Shown { content, values }, |shown| text(&shown.values)),
         Some(path) => {
+            if let Values::Model(model) = &values {
+                warn_of_small_categories(model);
+            }
             let csv = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"));
             let text = if csv { values.to_csv()? } else { values.to_json()? };
             files::write_text(path, &text, args.force)?;
@@ -341,6 +336,21 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             })
         }
     }
+}
+
+/// Warns before a model is written that tells about single rows.
+fn warn_of_small_categories(model: &Model) {
+    let found = model.small_categories();
+    if found.is_empty() {
+        return;
+    }
+    let told: Vec<String> = found.iter().map(|(name, rows)| format!("{name} ({rows})")).collect();
+    let least = Model::MIN_CATEGORY_ROWS;
+    say(format_args!(
+        "warning: the model has categories of fewer than {least} rows, which tell about single rows: {}; \
+         keep its file with the owner of the rows, or train with --rare {least}, which joins rare categories",
+        list(&told)
+    ));
 }
 
 impl Args {
@@ -505,9 +515,10 @@ fn least_squares(fit: &NamedLeastSquares) -> String {
 
 fn groups(named: &NamedGroups) -> String {
     let s = &named.statistics;
-    let row = |group: usize, label: &f64, j: usize, column: &str| {
+    let labels = named.labels.texts();
+    let row = |group: usize, label: &str, j: usize, column: &str| {
         vec![
-            label.to_string(),
+            label.to_owned(),
             column.to_owned(),
             s.count[group].to_string(),
             number(&s.sum[group][j]),
@@ -515,7 +526,7 @@ fn groups(named: &NamedGroups) -> String {
             number(&s.variance[group][j].sqrt()),
         ]
     };
-    let rows = named.labels.iter().enumerate().flat_map(|(group, label)| {
+    let rows = labels.iter().enumerate().flat_map(|(group, label)| {
         let columns = named.columns.iter().enumerate();
         columns.map(move |(j, column)| row(group, label, j, column))
     });

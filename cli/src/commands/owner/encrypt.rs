@@ -2,7 +2,7 @@ use crate::{
     commands::shared::encryption_key::{EncryptionKey, OpenKey},
     output::{Output, say},
     progress::Progress,
-    values::{ColumnEdges, TableFormat, class_weights, edges, share},
+    values::{ColumnEdges, TableFormat, class_weights, edges, share, tell_identifiers},
 };
 use serde::Serialize;
 use std::{
@@ -14,7 +14,7 @@ use std::{
 use sudare::ckks::Params;
 use sudare_apps::stats::Edges;
 use sudare_roles::{
-    clear::{features::Inputs, model::Model, note::HeldOut},
+    clear::{coding::Coding, features::Inputs, model::Model, note::HeldOut},
     error::{Error, Result},
     format::{label::Content, opened::Opened},
     job::{Job, KeyColumn},
@@ -37,6 +37,7 @@ use sudare_table::Table;
     sudare encrypt --secret keys/secret.key --data births.csv --target low -o births.ct\n  \
     sudare encrypt --public keys/public.key --data births.csv --target low --class-weight 1,2 -o births.ct\n  \
     sudare encrypt --public keys/public.key --expect DIGEST --data births.csv --target low -o births.ct\n  \
+    sudare encrypt --public keys/public.key --data visits.csv --by ward --drop note --missing drop -o visits.ct\n  \
     sudare encrypt --public keys/public.key --data births.csv --edges age=10,20,30,50 -o bins.ct\n  \
     sudare encrypt --public keys/public.key --data new.csv --like model.json -o new.ct\n  \
     sudare encrypt --public keys/public.key --data new.csv --like births.csv --target low -o new.ct\n  \
@@ -77,6 +78,10 @@ pub struct Args {
     owner: Option<String>,
     #[command(flatten)]
     format: TableFormat,
+    /// Coding that says how the table was read when the keys were planned; default: coding.json in
+    /// the directory of the key, if it exists. Options of the table take its place
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["model", "transform"])]
+    coding: Option<PathBuf>,
     /// Model to score the rows by, or any JSON file with its columns and divisors; or the unchanged
     /// table that it was trained on
     #[arg(long, value_name = "FILE", conflicts_with = "model")]
@@ -113,8 +118,13 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         OpenKey::Public(file) => made_for(file)?,
         OpenKey::Secret(file) => made_for(file.opened())?,
     };
+    let key_id = match &file {
+        OpenKey::Public(file) => file.info().key_id.to_string(),
+        OpenKey::Secret(file) => file.opened().info().key_id.to_string(),
+    };
+    let coding = coding(args, &key_id)?;
     // The table is read before a passphrase is asked for, so that a mistake in it costs no typing.
-    let (subject, job) = Subject::read(args, &job)?;
+    let (subject, job) = Subject::read(args, &job, coding.as_ref())?;
     let bits = params.rlwe().security_bits();
     if params.spec().insecure {
         say(format_args!("warning: this key has only {bits:.1} bits of security"));
@@ -163,6 +173,35 @@ fn made_for<R: Read>(key: &Opened<R>) -> Result<(Job, Params, String)> {
     Ok((meta.job, key.params()?, key.info().label.name.clone()))
 }
 
+/// Returns the coding of the table, if the keys were planned for a table with one, unless options say how
+/// to read it.
+fn coding(args: &Args, key_id: &str) -> Result<Option<Coding>> {
+    if args.model.is_some() || args.transform.is_some() {
+        return Ok(None);
+    }
+    if let Some(path) = &args.coding {
+        if !args.format.is_default() {
+            return Err(Error::Usage(
+                "--coding says how the table is read: leave it out, or the other options of the table"
+                    .into(),
+            ));
+        }
+        return Coding::read(path, key_id).map(Some);
+    }
+    let path = args.key.beside(Coding::FILE).filter(|path| path.exists());
+    let Some(path) = path.filter(|_| args.format.is_default()) else { return Ok(None) };
+    let coding = Coding::read(&path, key_id)?;
+    let differs =
+        |given: &Option<String>, known: Option<&str>| given.is_some() && given.as_deref() != known;
+    let other = differs(&args.by, coding.by())
+        || (args.like.is_none() && differs(&args.target, coding.target()));
+    if other {
+        return Ok(None);
+    }
+    say(format_args!("reading the table as {} says", path.display()));
+    Ok(Some(coding))
+}
+
 /// Data to encrypt.
 enum Subject {
     /// Rows to compute with.
@@ -175,7 +214,7 @@ enum Subject {
 impl Subject {
     /// Reads the data that the arguments name, and the job that it is encrypted for under keys for
     /// `job`.
-    fn read(args: &Args, job: &Job) -> Result<(Self, Job)> {
+    fn read(args: &Args, job: &Job, coding: Option<&Coding>) -> Result<(Self, Job)> {
         if let Some(path) = &args.model {
             let model = Model::read(path)?;
             // A model depends on the columns only, so any number of rows serves.
@@ -190,13 +229,22 @@ impl Subject {
             return Ok((Self::Table(Box::new(subject)), *job));
         }
         let Some(like) = &args.like else {
-            return Ok((Self::Table(Box::new(read_table(args, data, job)?)), *job));
+            return Ok((Self::Table(Box::new(read_table(args, data, job, coding)?)), *job));
         };
         let target = args.target.as_deref();
         let reading = args.format.reading();
         let known = (target, args.class_weight.as_deref());
         // The number of rows is not known yet, and the model of the job does not depend on it.
-        let inputs = Inputs::read(like, job.scoring(1)?.trained(), known, &reading)?;
+        let scoring = job.scoring(1)?;
+        let is_model = like.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+        let inputs = match coding.filter(|_| !is_model) {
+            Some(coding) => {
+                let (table, _) = coding.table(like)?;
+                let encoding = Some(coding.encoding().clone());
+                Inputs::of(&table, encoding, scoring.trained(), known.1)?
+            }
+            None => Inputs::read(like, scoring.trained(), known, &reading)?,
+        };
         let table = inputs.read_table(data, target, &reading)?;
         let scoring = job.scoring(table.rows())?;
         // Any number of rows can be scored, so only the columns can differ.
@@ -251,9 +299,11 @@ fn expect_shape(data: &Path, table: &Table, job: &Job) -> Result<()> {
 }
 
 /// Rejects options that the job does not use, and missing options that it needs.
-fn check_options(args: &Args, job: &Job) -> Result<()> {
+fn check_options(args: &Args, job: &Job, coding: Option<&Coding>) -> Result<()> {
     let takes = job.takes();
-    if takes.labels && args.target.is_none() {
+    let target = args.target.as_deref().or(coding.and_then(Coding::target));
+    let by = args.by.as_deref().or(coding.and_then(Coding::by));
+    if takes.labels && target.is_none() {
         return Err(Error::Usage(
             "these keys are for training, which needs labels: pass the target column with --target"
                 .into(),
@@ -269,7 +319,7 @@ fn check_options(args: &Args, job: &Job) -> Result<()> {
         }
         _ => {}
     }
-    match (takes.groups.is_some(), &args.by) {
+    match (takes.groups.is_some(), by) {
         (false, Some(_)) => return wrong("leave out --by, or make keys with --for groups:…"),
         (true, None) => return wrong("pass the column that tells groups apart with --by"),
         _ => {}
@@ -288,9 +338,31 @@ fn check_options(args: &Args, job: &Job) -> Result<()> {
 }
 
 /// Reads the table, if it fits the job.
-fn read_table(args: &Args, data: &Path, job: &Job) -> Result<encryption::Subject> {
-    check_options(args, job)?;
-    let (mut table, encoding) = args.format.reading().table(data, args.target.as_deref())?;
+fn read_table(
+    args: &Args,
+    data: &Path,
+    job: &Job,
+    coding: Option<&Coding>,
+) -> Result<encryption::Subject> {
+    check_options(args, job, coding)?;
+    let target = args.target.as_deref();
+    let mut key = None;
+    let (mut table, encoding) = match (coding, &args.by) {
+        (Some(coding), _) => {
+            let (table, of_coding) = coding.table(data)?;
+            key = of_coding;
+            (table, coding.encoding().clone())
+        }
+        (None, Some(by)) => {
+            let (table, of_table, encoding) = args.format.reading().grouped(data, by, target)?;
+            key = Some(of_table);
+            (table, encoding)
+        }
+        (None, None) => args.format.reading().table(data, target)?,
+    };
+    if coding.is_none() {
+        tell_identifiers(&encoding);
+    }
     if table.dropped() > 0 {
         say(format_args!("left out {} rows with missing values", table.dropped()));
     }
@@ -301,13 +373,6 @@ fn read_table(args: &Args, data: &Path, job: &Job) -> Result<encryption::Subject
         let (trained, held) = random.split(&table).map_err(&in_table)?;
         table = trained;
         held_out = Some((random, held));
-    }
-    let mut key = None;
-    if let Some(name) = &args.by {
-        // Before the shape is compared: the key column is not a feature.
-        let (rest, values) = table.without(name).map_err(&in_table)?;
-        table = rest;
-        key = Some(KeyColumn::new(name, &values)?);
     }
     expect_shape(data, &table, job)?;
     expect_groups(data, key.as_ref(), job)?;
@@ -344,7 +409,7 @@ fn edges_of(given: &[ColumnEdges], columns: &[String]) -> Result<Vec<Edges>> {
 fn expect_groups(data: &Path, key: Option<&KeyColumn>, job: &Job) -> Result<()> {
     // `check_options` made sure that both are there, or neither.
     let (Some(key), Some(most)) = (key, job.takes().groups) else { return Ok(()) };
-    let found = key.grouping.labels().len();
+    let found = key.labels.count();
     if found <= most {
         return Ok(());
     }

@@ -1,10 +1,10 @@
 use crate::{
     commands::shared::{
-        key_files::{KeyFiles, NewKeys},
+        key_files::{KeyFiles, NewKeys, PlannedTable},
         training::Training,
     },
     output::{self, Output},
-    values::TableFormat,
+    values::{TableFormat, tell_identifiers, whole},
 };
 use std::path::PathBuf;
 use sudare::{
@@ -20,6 +20,7 @@ use sudare_roles::{
     plan::sets::Set,
     pooled,
 };
+use sudare_table::Encoding;
 
 /// Make the keys that one job needs: a secret, a public and an evaluation key file
 ///
@@ -30,6 +31,9 @@ use sudare_roles::{
     sudare keygen --params auto --for train:189x9 --out keys\n  \
     sudare keygen --params auto --for train:189x9 --passphrase --out keys\n  \
     sudare keygen --params auto --for train:births.csv --target low --out keys\n  \
+    sudare keygen --params auto --for train:visits.csv --target died --drop note --missing mean --out keys\n  \
+    sudare keygen --params auto --for groups:visits.csv --by ward --out keys\n  \
+    sudare keygen --params auto --for histogram:visits.csv --bins 20 --out keys\n  \
     sudare keygen --params auto --for train:11982x196 --iterations 32 --batch 1024 --out keys\n  \
     sudare keygen --params auto --for train:189x9 --class-weight balanced --out keys\n  \
     sudare keygen --params n14 --for stats:1000x12 --out keys\n  \
@@ -42,9 +46,11 @@ pub struct Args {
     #[arg(long, value_name = "NAME|auto")]
     params: String,
     /// Job: train:ROWSxFEATURES or stats:ROWSxFEATURES, without the target column, or a table file
-    /// in place of the numbers; groups:ROWSxFEATURESxGROUPS; histogram:ROWSxFEATURESxBINS;
-    /// predict:ROWSxFEATURES; or bootstrap. Keys serve tables with exactly that number of columns
-    /// and at most that number of rows
+    /// in place of the numbers; groups:ROWSxFEATURESxGROUPS or groups:TABLE with --by;
+    /// histogram:ROWSxFEATURESxBINS or histogram:TABLE with --bins; predict:ROWSxFEATURES; or
+    /// bootstrap. Keys serve tables with exactly that number of columns and at most that number of
+    /// rows. If the table has more than numbers, the file coding.json next to the keys says how it
+    /// was read, and `sudare encrypt` reads tables in the same way
     #[arg(long = "for", value_name = "JOB")]
     purpose: Purpose,
     /// Schema that several owners agreed on, to train on their rows together. Pass the number of
@@ -54,6 +60,12 @@ pub struct Args {
     /// Target column of the table that --for names
     #[arg(long, value_name = "COL")]
     target: Option<String>,
+    /// Column that defines the groups of rows of the table that --for names
+    #[arg(long, value_name = "COL")]
+    by: Option<String>,
+    /// Number of bins of a histogram of the table that --for names [default: 10]
+    #[arg(long, value_name = "BINS", value_parser = whole(1..=u32::MAX))]
+    bins: Option<u32>,
     #[command(flatten)]
     training: Training,
     #[command(flatten)]
@@ -68,8 +80,25 @@ pub struct Args {
 impl Args {
     /// Rejects options about tables that the job does not use.
     fn check_sources(&self) -> Result<()> {
-        let of_file =
+        let of_groups = matches!(&self.purpose, Purpose::GroupsOf(_));
+        let of_bins = matches!(&self.purpose, Purpose::HistogramOf(_));
+        let of_table =
             matches!(&self.purpose, Purpose::Train(Extent::File(_)) | Purpose::StatsOf(_));
+        let of_file = of_table || of_groups || of_bins;
+        if self.by.is_some() && !of_groups {
+            return Err(Error::Usage(
+                "--by needs a table of groups: make keys with --for groups:TABLE.csv, or pass it to `sudare \
+                 encrypt`"
+                    .into(),
+            ));
+        }
+        if self.bins.is_some() && !of_bins {
+            return Err(Error::Usage(
+                "--bins needs a table: make keys with --for histogram:TABLE.csv, or write \
+                 histogram:ROWSxFEATURESxBINS"
+                    .into(),
+            ));
+        }
         if self.target.is_some() && !of_file {
             return Err(Error::Usage(
                 "--target needs a table file in --for: leave it out here, and pass it to `sudare encrypt`"
@@ -87,13 +116,24 @@ impl Args {
     }
 }
 
-/// Reads the job from the arguments. Its specification is not checked yet.
-fn job(args: &Args) -> Result<Job> {
+/// Reads the job from the arguments, and the way in which the table is to be read. The specification of
+/// the job is not checked yet.
+fn job(args: &Args) -> Result<(Job, Option<PlannedTable>)> {
+    let mut planned = None;
+    let reading = args.format.reading();
+    let mut plan = |encoding: Encoding, by: Option<String>| {
+        tell_identifiers(&encoding);
+        // A table of numbers is read in the same way without a coding, whatever its columns are called.
+        if by.is_some() || !encoding.is_plain() {
+            planned = Some(PlannedTable { reading: reading.clone(), by, encoding });
+        }
+    };
+    let target = args.target.as_deref();
     let purpose = &args.purpose;
     let training = &args.training;
     training.check(purpose)?;
     args.check_sources()?;
-    Ok(match purpose {
+    let job = match purpose {
         Purpose::Job(job) => *job,
         &Purpose::Predict { rows, features } => {
             let model = training.scored(features);
@@ -120,16 +160,42 @@ fn job(args: &Args) -> Result<Job> {
                     path.display()
                 )));
             };
-            let (table, _) = args.format.reading().table(path, Some(target))?;
+            let (table, encoding) = reading.table(path, Some(target))?;
+            plan(encoding, None);
             let spec = training.spec_for(&table)?;
             Job::Train(logreg::Job { rows: table.rows(), features: table.features(), spec })
         }
         Purpose::StatsOf(path) => {
-            let (table, _) = args.format.reading().table(path, args.target.as_deref())?;
+            let (table, encoding) = reading.table(path, target)?;
+            plan(encoding, None);
             Job::Stats(stats::Job { rows: table.rows(), features: table.features() })
         }
-    })
+        Purpose::HistogramOf(path) => {
+            let (table, encoding) = reading.table(path, target)?;
+            plan(encoding, None);
+            let bins = args.bins.map_or(DEFAULT_BINS, |bins| bins as usize);
+            let rows = table.rows();
+            Job::Histogram(stats::HistogramJob { rows, features: table.features(), bins })
+        }
+        Purpose::GroupsOf(path) => {
+            let Some(by) = &args.by else {
+                return Err(Error::Usage(format!(
+                    "no column that groups the rows of {}: pass --by COLUMN",
+                    path.display()
+                )));
+            };
+            let (table, key, encoding) = reading.grouped(path, by, target)?;
+            plan(encoding, Some(by.clone()));
+            let groups = key.labels.count();
+            let rows = table.rows();
+            Job::Groups(stats::GroupJob { rows, features: table.features(), groups })
+        }
+    };
+    Ok((job, planned))
 }
+
+/// Number of bins of a histogram, as in Python.
+const DEFAULT_BINS: usize = 10;
 
 /// Keys to make, and their parameters.
 struct Planned {
@@ -208,7 +274,7 @@ fn accepted(args: &Args, preset: &Preset) -> Result<Params> {
 pub fn run(args: &Args, output: Output) -> Result<()> {
     // Planning takes seconds and reads a table, so taken names are found first.
     args.files.check_free()?;
-    let job = job(args)?;
+    let (job, table) = job(args)?;
     let Planned { name, params, request, bootstraps } = planned(args, &job)?;
     let keys = NewKeys {
         params: &params,
@@ -216,6 +282,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         job: job.to_string(),
         remark: output::bootstraps(bootstraps),
         label: Meta::of(job).label(&name, Content::Keys)?,
+        table,
     };
     args.files.make(&keys, output)
 }

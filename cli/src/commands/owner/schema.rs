@@ -1,6 +1,6 @@
 use crate::{
     output::{Output, say},
-    values::TableFormat,
+    values::{TableFormat, tell_identifiers},
 };
 use serde::Serialize;
 use std::path::PathBuf;
@@ -10,6 +10,7 @@ use sudare_roles::{
     os::files::{Access, NewFile},
     pooled,
 };
+use sudare_table::Encoding;
 
 /// Draft the schema that several owners of rows agree on, or check a table against it
 ///
@@ -70,7 +71,9 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             let options = &reading.encoding;
             let target = args.target.as_deref();
             let frame = reading.frame(&args.data, options.read_options(target))?;
-            (Schema::draft(&frame, target, options, &args.owners)?, frame.rows())
+            let schema = Schema::draft(&frame, target, options, &args.owners)?;
+            tell_identifiers(&Encoding::fit(&frame, target, options)?);
+            (schema, frame.rows())
         }
     };
     if let Some(path) = &args.output {

@@ -374,6 +374,7 @@ fn keygen(args: &KeygenArgs, output: Output) -> Result<()> {
     let params = Plan::auto_params(&setup.spec)?;
     let plan = Plan::new(&setup.spec, &params)?;
     let keys = NewKeys {
+        table: None,
         params: &params,
         request: plan.required_keys(),
         job: Job::name(&setup),

@@ -72,6 +72,12 @@ impl EncryptionKey {
         }
     }
 
+    /// Returns the path of a file in the directory of the key.
+    pub fn beside(&self, name: &str) -> Option<PathBuf> {
+        let key = self.public.as_ref().or(self.secret.as_ref())?;
+        Some(key.with_file_name(name))
+    }
+
     /// Reads the secret key from an open file.
     pub fn secret_key(&self, file: SecretFile, params: &Params) -> Result<Arc<SecretKey>> {
         let path = file.opened().path().to_owned();

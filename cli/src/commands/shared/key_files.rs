@@ -16,12 +16,14 @@ use sudare::{
     rlwe::{KeyGenerator, KeyRequest},
 };
 use sudare_roles::{
+    clear::{coding::Coding, reading::Reading},
     error::{Error, Result},
     format::opened,
     os::files::{self, Access, NewFile},
     owner::secret,
     text::size,
 };
+use sudare_table::Encoding;
 
 /// Directory of the files, and the passphrase of the secret key.
 #[derive(Debug, clap::Args)]
@@ -55,6 +57,18 @@ pub struct NewKeys<'a> {
     pub remark: String,
     /// Label of all files.
     pub label: serial::Label,
+    /// How the table was read that the job was planned for, if later steps must know it.
+    pub table: Option<PlannedTable>,
+}
+
+/// How a table was read.
+pub struct PlannedTable {
+    /// The options of the table.
+    pub reading: Reading,
+    /// The column that groups rows.
+    pub by: Option<String>,
+    /// The encoding of the columns.
+    pub encoding: Encoding,
 }
 
 #[derive(Serialize)]
@@ -71,6 +85,8 @@ struct Report {
     public_key_digest: String,
     evaluation_key_digest: String,
     seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coding: Option<PathBuf>,
     out: PathBuf,
 }
 
@@ -83,7 +99,7 @@ impl KeyFiles {
     pub fn check_free(&self) -> Result<()> {
         // A missing directory has no taken names, and is created later.
         if self.out.exists() {
-            for path in self.paths() {
+            for path in self.paths().into_iter().chain([self.out.join(Coding::FILE)]) {
                 files::check_free(&path, self.force)?;
             }
         }
@@ -140,6 +156,17 @@ impl KeyFiles {
         let secret_key_bytes = secret::write(out, owner, label, passphrase.as_ref())?;
         let public_key_bytes = serial::write_public_key(&mut public_file, params, &public, label)
             .map_err(Error::in_file(&public_path))?;
+        let coding = self.out.join(Coding::FILE);
+        match &keys.table {
+            Some(PlannedTable { reading, by, encoding }) => {
+                let key_id = secret.id().to_string();
+                let file = Coding::new(reading, by.as_deref(), encoding.clone(), key_id);
+                files::write_text(&coding, &file.to_json()?, self.force)?;
+            }
+            // A coding of earlier keys would be taken for one of these.
+            None if coding.exists() => files::remove(&coding)?,
+            None => {}
+        }
         for file in [secret_file, public_file, evaluation_file] {
             file.finish()?;
         }
@@ -158,6 +185,7 @@ impl KeyFiles {
             public_key_digest: digest(&public_path)?,
             evaluation_key_digest: digest(&evaluation_path)?,
             seconds: start.elapsed().as_secs_f64(),
+            coding: keys.table.is_some().then_some(coding),
             out: self.out.clone(),
         };
         output.write(&report, text)
@@ -173,7 +201,9 @@ fn text(report: &Report) -> String {
     let file =
         |name: &str, bytes| format!("{} ({})", report.out.join(name).display(), size::bytes(bytes));
     let [secret, public, evaluation] = FILES;
-    output::fields(&[
+    let coding = report.coding.iter().map(|path| ("only for you", path.display().to_string()));
+    let coding: Vec<_> = coding.collect();
+    let fields = [
         ("only for you", file(secret, report.secret_key_bytes)),
         ("to encrypt", file(public, report.public_key_bytes)),
         ("  its digest", report.public_key_digest.clone()),
@@ -181,5 +211,6 @@ fn text(report: &Report) -> String {
         ("  its digest", report.evaluation_key_digest.clone()),
         ("key", report.key_id.clone()),
         ("time", format!("{:.1} s", report.seconds)),
-    ])
+    ];
+    output::fields(&[coding, fields.to_vec()].concat())
 }

@@ -13,7 +13,7 @@ use crate::{
     commands::shared::training::Training,
     output::{self, Output, say},
     progress::{self, Progress},
-    values::TableFormat,
+    values::{TableFormat, tell_identifiers},
 };
 use serde::Serialize;
 use std::{path::PathBuf, sync::Arc, time::Instant};
@@ -117,7 +117,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 fn train(args: &Args, output: Output) -> Result<()> {
     let (dataset, table) = match &args.data {
         Some(path) => {
-            let (table, _) = args.format.reading().table(path, args.target.as_deref())?;
+            let (table, encoding) = args.format.reading().table(path, args.target.as_deref())?;
+            tell_identifiers(&encoding);
             (path.display().to_string(), table)
         }
         None => ("lbw".into(), Table::bundled("lbw")?),

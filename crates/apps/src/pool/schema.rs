@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 use sudare_table::{
-    Code, Encoding, EncodingOptions, Frame, Missing, Place, ReadOptions, Table, TableError,
-    TextColumn, Unseen, excerpt, list,
+    Code, Encoding, EncodingOptions, Frame, Missing, Omission, Place, ReadOptions, Table,
+    TableError, TextColumn, Unseen, excerpt, list,
 };
 
 use super::PoolError;
@@ -32,6 +32,10 @@ const VERSION: u32 = 1;
 ///   ]
 /// }
 /// ```
+///
+/// Other kinds are `{ "date": { "low": 18000.0, "high": 20000.0 } }`, in days since 1970-01-01,
+/// `{ "common": ["car", "home"] }` with a category `other` for all other values, and `"left_out"` for
+/// columns that tables may have and that are not used.
 ///
 /// With `"missing": "flag"`, a column whose values may be missing gets an additional column, which
 /// is 1 where the value is missing and 0 elsewhere. A missing number then becomes the middle of its
@@ -82,6 +86,12 @@ struct Column {
 enum Kind {
     Number(Bounds),
     Categories(Vec<String>),
+    /// Days since 1970-01-01.
+    Date(Bounds),
+    /// Categories, and one more for all other values.
+    Common(Vec<String>),
+    /// A column that tables may have and that is not used.
+    LeftOut,
 }
 
 /// The smallest and the largest value that a column may have.
@@ -172,7 +182,7 @@ impl Schema {
         owners: &[String],
     ) -> Result<Self, PoolError> {
         let EncodingOptions { missing, unseen, .. } = *options;
-        if missing == Missing::Mean {
+        if missing.fills() && missing != Missing::Flag {
             return Err(PoolError::FilledByMean);
         }
         let encoding = Encoding::fit(frame, target, options)?;
@@ -186,6 +196,9 @@ impl Schema {
                 Code::Categories { values, missing } => {
                     (Kind::Categories(values.clone()), *missing)
                 }
+                Code::Date { flag, .. } => (Kind::Date(Bounds::around(table.column(first))), *flag),
+                Code::Joined { values, missing, .. } => (Kind::Common(values.clone()), *missing),
+                Code::LeftOut { .. } => (Kind::LeftOut, false),
             };
             let column = Column { name: name.to_owned(), kind, missing };
             first += column.bounds().count();
@@ -305,9 +318,12 @@ impl Schema {
         self.check_bounds(&table, |row| {
             // The encoding may have dropped rows with missing values.
             let dropped = table.dropped() > 0;
-            let kept = |&row: &usize| {
-                !(dropped && (0..frame.columns().len()).any(|at| is_missing(frame, row, at)))
-            };
+            let is_used = |name: &String| self.encoding.left_out().all(|(other, _)| other != name);
+            let names = frame.columns().iter().enumerate();
+            let used: Vec<usize> =
+                names.filter(|(_, name)| is_used(name)).map(|(at, _)| at).collect();
+            let kept =
+                |&row: &usize| !(dropped && used.iter().any(|&at| is_missing(frame, row, at)));
             frame.place((0..frame.rows()).filter(kept).nth(row).unwrap_or(row))
         })?;
         Ok(table)
@@ -345,7 +361,8 @@ impl Schema {
         if self.document.missing != Missing::Flag {
             return Ok(());
         }
-        for Column { name, .. } in self.document.columns.iter().filter(|column| !column.missing) {
+        let unflagged = |column: &&Column| !column.missing && column.kind != Kind::LeftOut;
+        for Column { name, .. } in self.document.columns.iter().filter(unflagged) {
             let at = frame.columns().iter().position(|column| column == name);
             let gap = |at| (0..frame.rows()).find(|&row| is_missing(frame, row, at));
             if let Some(row) = at.and_then(gap) {
@@ -405,7 +422,7 @@ impl Document {
                 self.version
             ));
         }
-        if self.missing == Missing::Mean {
+        if self.missing.fills() && self.missing != Missing::Flag {
             return Err(PoolError::FilledByMean);
         }
         let owners = self.owners.len();
@@ -448,7 +465,7 @@ impl Column {
                 "values of column {name:?} may be missing, but missing values are not flagged"
             )));
         }
-        let Kind::Number(bounds) = self.kind else { return Ok(()) };
+        let (Kind::Number(bounds) | Kind::Date(bounds)) = self.kind else { return Ok(()) };
         let Bounds { low, high } = bounds;
         let finite = low.is_finite() && high.is_finite();
         // A unit below the normal numbers has few bits.
@@ -463,23 +480,34 @@ impl Column {
 
     fn code(&self, missing: Missing) -> Code {
         match &self.kind {
+            // The middle follows from the schema alone, where a mean would follow from one owner's
+            // rows.
             Kind::Number(bounds) => {
-                // The middle follows from the schema alone, where a mean would follow from one
-                // owner's rows.
-                let middle = (missing == Missing::Flag).then(|| bounds.center());
-                Code::Number { mean: middle, flag: self.missing }
+                let mean = (missing == Missing::Flag).then(|| bounds.center());
+                Code::Number { mean, flag: self.missing }
+            }
+            Kind::Date(bounds) => {
+                let mean = (missing == Missing::Flag).then(|| bounds.center());
+                Code::Date { mean, flag: self.missing }
             }
             Kind::Categories(values) => {
                 Code::Categories { values: values.clone(), missing: self.missing }
             }
+            Kind::Common(values) => {
+                let values = values.clone();
+                Code::Joined { values, other: true, missing: self.missing, fill: None }
+            }
+            Kind::LeftOut => Code::LeftOut { reason: Omission::Unselected },
         }
     }
 
     /// Returns the bounds of each of the column's encoded columns.
     fn bounds(&self) -> impl Iterator<Item = Bounds> + use<> {
         let (own, binary) = match &self.kind {
-            Kind::Number(bounds) => (Some(*bounds), 0),
+            Kind::Number(bounds) | Kind::Date(bounds) => (Some(*bounds), 0),
             Kind::Categories(values) => (None, values.len()),
+            Kind::Common(values) => (None, values.len() + 1),
+            Kind::LeftOut => (None, 0),
         };
         let binary = binary + usize::from(self.missing);
         own.into_iter().chain(std::iter::repeat_n(Bounds::BINARY, binary))

@@ -4,6 +4,7 @@
 use crate::{
     clear::{
         fingerprint::{Fingerprints, other_columns},
+        groups::GroupLabels,
         model::{Model, ModelKind},
         note::Trained,
         reading::arranged,
@@ -31,8 +32,8 @@ pub enum Decrypted {
     Groups {
         /// Name of the column whose values define the groups.
         key: String,
-        /// The values of the key column, ascending.
-        labels: Vec<f64>,
+        /// The values of the key column, in order.
+        labels: GroupLabels,
         /// Names of the other columns.
         columns: Vec<String>,
         /// The statistics, in the order of labels and columns.

@@ -5,6 +5,7 @@ use crate::{
     clear::{
         features::{Inputs, check_classes, not_a_model, text_of},
         fingerprint::{Fingerprints, other_columns},
+        groups::GroupLabels,
         note::HeldOut,
         reading,
     },
@@ -19,7 +20,7 @@ use sudare_apps::{
     stats::{GroupStatistics, Histogram, LeastSquares, Statistics, TTest},
 };
 use sudare_table::{
-    Encoding, Table,
+    Code, Encoding, Table, list,
     metrics::{self, Quality},
 };
 
@@ -256,6 +257,46 @@ impl Model {
         }
     }
 
+    /// Returns the categories, with their numbers of training rows, that have fewer rows than
+    /// [`Model::MIN_CATEGORY_ROWS`]. The file of the model tells anyone who reads it that such rows
+    /// exist, and their share.
+    #[must_use]
+    pub fn small_categories(&self) -> Vec<(&str, usize)> {
+        let Some(encoding) = &self.encoding else { return Vec::new() };
+        let is_category = |column: &str| {
+            encoding.codes().any(|(name, code)| {
+                let coded = matches!(code, Code::Categories { .. } | Code::Joined { .. });
+                let rest = column.strip_prefix(name);
+                coded && rest.is_some_and(|rest| rest.starts_with('=') || rest == " missing")
+            })
+        };
+        let rows = |center: &f64| (center * self.rows as f64).round() as usize;
+        let categories = self.columns.iter().map(String::as_str).zip(self.centers.iter().map(rows));
+        let is_small =
+            |&(column, rows): &(&str, usize)| rows < Self::MIN_CATEGORY_ROWS && is_category(column);
+        categories.filter(is_small).collect()
+    }
+
+    /// Rejects a model with categories of few rows.
+    ///
+    /// # Errors
+    /// [`Error::Usage`], which lists the categories of [`Model::small_categories`].
+    pub fn expect_no_small_categories(&self) -> Result<()> {
+        let found = self.small_categories();
+        if found.is_empty() {
+            return Ok(());
+        }
+        let told: Vec<String> =
+            found.iter().map(|(name, rows)| format!("{name} ({rows})")).collect();
+        let least = Self::MIN_CATEGORY_ROWS;
+        Err(Error::Usage(format!(
+            "the model has categories of fewer than {least} rows, so sharing it would tell about \
+             single rows: {}; plan again with --rare {least}, in Python rare={least}, which joins rare \
+             categories",
+            list(&told)
+        )))
+    }
+
     /// Returns the model's features and the preparation of its rows.
     ///
     /// # Errors
@@ -272,6 +313,9 @@ impl Model {
             encoding: self.encoding.clone(),
         })
     }
+
+    /// Number of rows from which a category tells little about a single row.
+    pub const MIN_CATEGORY_ROWS: usize = 5;
 
     /// Returns the scores of every row for each weight vector. With two classes a positive score
     /// means the second class.
@@ -588,8 +632,8 @@ pub struct NamedGroups {
     pub kind: &'static str,
     /// Name of the column whose values define the groups.
     pub key: String,
-    /// Values of the key column, ascending.
-    pub labels: Vec<f64>,
+    /// Values of the key column, in order.
+    pub labels: GroupLabels,
     /// Names of the other columns.
     pub columns: Vec<String>,
     /// The statistics, in the order of labels and columns.
@@ -606,7 +650,7 @@ impl NamedGroups {
     #[must_use]
     pub fn new(
         columns: Vec<String>,
-        (key, labels): (String, Vec<f64>),
+        (key, labels): (String, GroupLabels),
         statistics: GroupStatistics,
     ) -> Self {
         Self { kind: "groups", key, labels, columns, statistics, t_test: None }
@@ -621,10 +665,10 @@ impl NamedGroups {
         let head = [&self.key, "column", "count", "sum", "mean", "variance"].map(str::to_owned);
         let cell = |x: f64| if x.is_nan() { String::new() } else { x.to_string() };
         let s = &self.statistics;
-        let rows = self.labels.iter().enumerate().flat_map(|(group, label)| {
+        let rows = self.labels.texts().into_iter().enumerate().flat_map(|(group, label)| {
             self.columns.iter().enumerate().map(move |(j, column)| {
                 let values = [&s.sum, &s.mean, &s.variance].map(|values| cell(values[group][j]));
-                let mut line = vec![label.to_string(), column.clone(), s.count[group].to_string()];
+                let mut line = vec![label.clone(), column.clone(), s.count[group].to_string()];
                 line.extend(values);
                 line
             })

@@ -74,6 +74,15 @@ pub enum About {
     },
     /// A table for a histogram: the bins of each column.
     Bins(Vec<Bins>),
+    /// A table for sums by groups that are texts.
+    NamedGroups {
+        /// Scaling of the features in each group, up to the maximum number of groups.
+        scalings: Vec<ColumnScaling>,
+        /// Name of the key column.
+        key: String,
+        /// Values of the key column.
+        labels: Vec<String>,
+    },
 }
 
 /// Metadata that turns trained weights into a model.

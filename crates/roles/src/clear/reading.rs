@@ -1,10 +1,13 @@
 //! Reads tables with text, gaps, and the number formats of any country.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use crate::error::{Error, Result};
+use crate::{
+    clear::groups::KeyColumn,
+    error::{Error, Result},
+};
 use std::{io::Cursor, path::Path};
 use sudare_apps::pool::{PoolError, Schema};
-use sudare_table::{Encoding, EncodingOptions, Frame, ReadOptions, Table, lacking};
+use sudare_table::{Encoding, EncodingOptions, Frame, ReadOptions, Selection, Table, lacking};
 
 /// Options for reading a file and encoding its columns as numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,6 +49,27 @@ impl Reading {
         )
     }
 
+    /// Reads the table in a file, and returns it with the column `by` that groups its rows and the
+    /// encoding. The column `target`, if any, is no feature.
+    ///
+    /// # Errors
+    /// The errors of [`Reading::table`] and [`KeyColumn::of_target`].
+    pub fn grouped(
+        &self,
+        path: &Path,
+        by: &str,
+        target: Option<&str>,
+    ) -> Result<(Table, KeyColumn, Encoding)> {
+        let mut reading = self.clone();
+        reading.encoding.selection.drop.extend(target.map(str::to_owned));
+        let frame = reading.frame(path, reading.encoding.read_options(Some(by)))?;
+        frame.expect(&[by.to_owned()]).map_err(Error::in_table(path))?;
+        let is_text = is_text(&frame, by);
+        let (table, encoding) = reading.fitted(frame, path, Some(by))?;
+        let key = KeyColumn::of_target(&table, is_text)?;
+        Ok((table, key, encoding))
+    }
+
     fn fitted(&self, frame: Frame, path: &Path, target: Option<&str>) -> Result<(Table, Encoding)> {
         let in_table = Error::in_table(path);
         let encoding = Encoding::fit(&frame, target, &self.encoding).map_err(&in_table)?;
@@ -59,8 +83,11 @@ impl Reading {
     /// The errors of [`Reading::table`]; [`Error::Pool`] for a table that does not match the
     /// schema.
     pub fn pooled(&self, path: &Path, schema: &Schema) -> Result<Table> {
-        let frame = self.frame(path, schema.read_options())?;
-        schema.apply(&frame).map_err(|error| match error {
+        let mut options = schema.read_options();
+        let drop = self.encoding.selection.drop.clone();
+        options.selection.drop.extend(drop.iter().cloned());
+        let frame = self.frame(path, options)?.select(&Selection { columns: None, drop });
+        schema.apply(&frame.map_err(Error::in_table(path))?).map_err(|error| match error {
             // An error of the table locates the fault in the file. All others concern the schema.
             PoolError::Table(error) => Error::in_table(path)(error),
             other => Error::PoolFile { path: path.into(), source: other },
@@ -135,18 +162,33 @@ impl Reading {
             Some(encoding) => {
                 // Rows to be scored may call the labels by another name than the training table.
                 let renamed = encoding.clone().with_target(target).map_err(&in_table)?;
-                renamed.apply(read(renamed.read_options())?).map_err(in_table)?
+                let mut options = renamed.read_options();
+                let drop = self.encoding.selection.drop.clone();
+                options.selection.drop.extend(drop.iter().cloned());
+                let frame = read(options)?.select(&Selection { columns: None, drop });
+                frame.and_then(|frame| renamed.apply(frame)).map_err(in_table)?
             }
             None => {
                 let frame = read(self.encoding.read_options(Some(target)))?;
                 // Labels are optional here, and a missing target would be an error of the encoding.
                 let target = frame.columns().iter().any(|name| name == target).then_some(target);
-                let encoding = Encoding::fit(&frame, target, &self.encoding).map_err(&in_table)?;
+                // The model says which columns are features, so nothing is left out as an identifier.
+                let mut options = self.encoding.clone();
+                let drop = options.selection.drop.clone();
+                let used = frame.columns().iter().filter(|name| !drop.contains(name));
+                options.selection.columns.get_or_insert_with(|| used.cloned().collect());
+                let encoding = Encoding::fit(&frame, target, &options).map_err(&in_table)?;
                 encoding.apply(frame).map_err(in_table)?
             }
         };
         arranged(&table, columns, classes)
     }
+}
+
+/// Returns whether a column of a frame is text.
+pub(crate) fn is_text(frame: &Frame, column: &str) -> bool {
+    let at = frame.columns().iter().position(|name| name == column);
+    at.is_some_and(|at| frame.text(at).is_some())
 }
 
 /// Returns the table with its columns in this order, and labels numbered by `classes`.

@@ -2,33 +2,14 @@ use super::{Noted, StatisticsJob, Takes};
 use crate::{
     clear::{
         decrypted::Decrypted,
+        groups::{GroupLabels, KeyColumn},
         note::{About, Note},
     },
     error::Result,
     key::Messages,
 };
-use sudare_apps::stats::{Edges, GroupJob, GroupPlan, GroupSums, Grouping};
+use sudare_apps::stats::{Edges, GroupJob, GroupPlan, GroupSums};
 use sudare_table::Table;
-
-/// A column whose values define groups of rows.
-#[derive(Clone)]
-pub struct KeyColumn {
-    /// The name of the column.
-    pub name: String,
-    /// The groups of rows.
-    pub grouping: Grouping,
-}
-
-impl KeyColumn {
-    /// Creates a column from its values, one per row.
-    ///
-    /// # Errors
-    /// [`Error::Stats`](crate::error::Error::Stats) for values that [`Grouping::of`] refuses as
-    /// ambiguous.
-    pub fn new(name: &str, values: &[f64]) -> Result<Self> {
-        Ok(Self { name: name.into(), grouping: Grouping::of(values)? })
-    }
-}
 
 /// Creates the job that `ROWSxFEATURESxGROUPS` names.
 pub(super) fn named(counts: &[usize]) -> Option<super::Job> {
@@ -52,11 +33,12 @@ impl StatisticsJob for GroupJob {
 
 impl Noted for GroupPlan {
     fn about(&self, table: &Table, key: Option<&KeyColumn>, _edges: &[Edges]) -> Result<About> {
-        let KeyColumn { name: key, grouping } = key.ok_or_else(super::incomplete)?;
-        Ok(About::ScaledGroups {
-            scalings: self.scalings(table, grouping),
-            key: key.clone(),
-            labels: grouping.labels().to_vec(),
+        let KeyColumn { name, grouping, labels } = key.ok_or_else(super::incomplete)?;
+        let scalings = self.scalings(table, grouping);
+        let key = name.clone();
+        Ok(match labels.clone() {
+            GroupLabels::Numbers(labels) => About::ScaledGroups { scalings, key, labels },
+            GroupLabels::Texts(labels) => About::NamedGroups { scalings, key, labels },
         })
     }
 
@@ -66,7 +48,10 @@ impl Noted for GroupPlan {
         key: Option<&'a KeyColumn>,
         about: &'a About,
     ) -> Result<Messages<'a>> {
-        let (About::ScaledGroups { scalings, .. }, Some(KeyColumn { grouping, .. })) = (about, key)
+        let (
+            About::ScaledGroups { scalings, .. } | About::NamedGroups { scalings, .. },
+            Some(KeyColumn { grouping, .. }),
+        ) = (about, key)
         else {
             return Err(super::incomplete());
         };
@@ -81,14 +66,19 @@ impl Noted for GroupPlan {
     ) -> Result<Option<Decrypted>> {
         let Note { columns, about, .. } = note;
         let (scalings, key, labels) = match about {
-            About::ScaledGroups { scalings, key, labels } => (scalings, key, labels),
+            About::ScaledGroups { scalings, key, labels } => {
+                (scalings, key, GroupLabels::Numbers(labels))
+            }
+            About::NamedGroups { scalings, key, labels } => {
+                (scalings, key, GroupLabels::Texts(labels))
+            }
             About::Groups { scaling, key, labels } => {
                 // Version 1 scaled a column as a whole, so every group gets the same scaling.
-                (vec![scaling; self.job().groups], key, labels)
+                (vec![scaling; self.job().groups], key, GroupLabels::Numbers(labels))
             }
             _ => return Ok(None),
         };
-        let statistics = self.decode(slots, &scalings, labels.len(), shared_bits)?;
+        let statistics = self.decode(slots, &scalings, labels.count(), shared_bits)?;
         Ok(Some(Decrypted::Groups { key, labels, columns, statistics }))
     }
 }

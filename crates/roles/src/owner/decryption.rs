@@ -213,6 +213,8 @@ impl Reader<'_> {
         let mut trained =
             TrainedModel::new((plan, self.meta.iterations), note, (weights, history))?;
         if let Some((share, _)) = self.share {
+            // Before the release is counted.
+            trained.model.expect_no_small_categories()?;
             trained.model =
                 Model { shared_bits: Some(share.bits), ..without_ranges(trained.model)? };
         }

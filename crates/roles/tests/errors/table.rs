@@ -26,6 +26,20 @@ fn reading() -> Vec<TableError> {
         TableError::DuplicateColumn { column: column() },
         TableError::UnknownTarget { target: "low".into(), columns: "age, smoke".into() },
         TableError::UnknownColumn { column: column(), columns: "low, smoke".into() },
+        TableError::UnknownColumns {
+            unknown: "\"agee\" (did you mean \"age\"?)".into(),
+            columns: "age, low".into(),
+        },
+        TableError::Contradiction { column: column(), role: "the target" },
+        TableError::NotDate { cell: cell("31.1.2024") },
+        TableError::AllRare { column: column(), rare: 5 },
+        TableError::Several {
+            faults: vec![
+                TableError::Gap { place: PLACE, column: "ward, old".into() },
+                text("<5"),
+                TableError::TooManyCategories { column: "note".into(), found: 1200, limit: 1000 },
+            ],
+        },
         TableError::Ragged { line: 17, found: 4, needed: 5 },
         TableError::OpenQuote { line: 17 },
         TableError::BlankLine { line: 17 },

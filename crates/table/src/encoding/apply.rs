@@ -17,9 +17,11 @@ type Result<T, E = TableError> = core::result::Result<T, E>;
 pub(super) fn table(encoding: &Encoding, mut frame: Frame) -> Result<Table> {
     let Encoding { parts, columns } = encoding;
     let (inputs, target_at) = matched(parts, &frame)?;
-    for (&at, input) in inputs.iter().zip(&parts.inputs) {
-        if matches!(input.code, Code::Number { .. }) {
-            frame.make_numbers(at)?;
+    for &(index, at) in &inputs {
+        match parts.inputs[index].code {
+            Code::Number { .. } => frame.make_numbers(at)?,
+            Code::Date { .. } => frame.make_days(at)?,
+            Code::Categories { .. } | Code::Joined { .. } | Code::LeftOut { .. } => {}
         }
     }
     let rows = frame.rows();
@@ -55,17 +57,19 @@ pub(super) fn table(encoding: &Encoding, mut frame: Frame) -> Result<Table> {
     Ok(Table { columns: columns.clone(), values, target, row_weights: None, dropped: rows - kept })
 }
 
-/// Finds the encoding's columns and its target in a frame.
-fn matched(parts: &Parts, frame: &Frame) -> Result<(Vec<usize>, Option<usize>)> {
+/// Finds the columns with features, as the index of the input and its place, and the target in a
+/// frame.
+fn matched(parts: &Parts, frame: &Frame) -> Result<(Vec<(usize, usize)>, Option<usize>)> {
     let columns = frame.columns();
     let places = columns.iter().enumerate().map(|(at, name)| (name.as_str(), at));
     let mut places: HashMap<&str, usize> = places.collect();
     let mut inputs = Vec::new();
     let mut missing = Vec::new();
-    for Input { name, .. } in &parts.inputs {
-        match places.remove(name.as_str()) {
-            Some(at) => inputs.push(at),
-            None => missing.push(name),
+    for (index, Input { name, code }) in parts.inputs.iter().enumerate() {
+        match (places.remove(name.as_str()), code) {
+            (_, Code::LeftOut { .. }) => {}
+            (Some(at), _) => inputs.push((index, at)),
+            (None, _) => missing.push(name),
         }
     }
     let target = parts.target.as_ref();
@@ -135,27 +139,26 @@ struct Classes<'a> {
 /// Returns the codes of inputs that have these places in the frame.
 fn cells<'a>(
     inputs: &'a [Input],
-    places: &[usize],
+    places: &[(usize, usize)],
     texts: impl Fn(usize) -> Result<Cow<'a, TextColumn>>,
 ) -> Result<Vec<Cells<'a>>> {
     let mut cells = Vec::new();
     // Start of the current run of consecutive inputs.
     let mut first = 0;
-    for (index, (Input { name, code }, &place)) in inputs.iter().zip(places).enumerate() {
+    for &(index, place) in places {
+        let Input { name, code } = &inputs[index];
         let flag = match code {
-            Code::Categories { values, missing } => {
-                cells.push(Cells::Categories(Categories::new(
-                    name,
-                    values,
-                    *missing,
-                    texts(place)?,
-                )));
+            Code::Categories { .. } | Code::Joined { .. } => {
+                cells.push(Cells::Categories(Categories::new(name, code, texts(place)?)));
                 continue;
             }
-            Code::Number { flag, .. } => *flag,
+            Code::Number { flag, .. } | Code::Date { flag, .. } => *flag,
+            Code::LeftOut { .. } => continue,
         };
         match cells.last_mut() {
-            Some(Cells::Numbers { at, inputs: together }) if *at + together.len() == place => {
+            Some(Cells::Numbers { at, inputs: together })
+                if *at + together.len() == place && first + together.len() == index =>
+            {
                 *together = &inputs[first..=index];
             }
             _ => {
@@ -172,20 +175,28 @@ fn cells<'a>(
 }
 
 impl<'a> Categories<'a> {
-    fn new(name: &'a str, known: &'a [String], missing: bool, text: Cow<'a, TextColumn>) -> Self {
+    fn new(name: &'a str, code: &'a Code, text: Cow<'a, TextColumn>) -> Self {
+        let (known, other, missing, fill) = match code {
+            Code::Categories { values, missing } => (&values[..], false, *missing, None),
+            Code::Joined { values, other, missing, fill } => (&values[..], *other, *missing, *fill),
+            _ => (&[][..], false, false, None),
+        };
         let places: HashMap<&String, usize> = known.iter().zip(0..).collect();
-        let missing_feature = missing.then_some(known.len());
+        let other_feature = other.then_some(known.len());
+        let flagged = known.len() + usize::from(other);
+        let missing_feature = missing.then_some(flagged).or(fill.map(|fill| fill as usize));
         // Encodings of earlier versions treated such words in CSV files as missing values.
         let gap = |value: &String| {
             missing_feature.filter(|_| ReadOptions::MISSING.contains(&value.as_str()))
         };
-        let feature = |value: &String| places.get(value).copied().or_else(|| gap(value));
+        let feature =
+            |value: &String| places.get(value).copied().or(other_feature).or_else(|| gap(value));
         Self {
             name,
             known,
             features: text.values().iter().map(feature).collect(),
             missing: missing_feature,
-            count: known.len() + usize::from(missing),
+            count: flagged + usize::from(missing),
             text,
         }
     }
@@ -291,7 +302,9 @@ impl Coder<'_> {
     fn fill(&self, row: usize, inputs: &[Input], numbers: &mut [f64]) -> Result<()> {
         let gaps = numbers.iter_mut().zip(inputs).filter(|(number, _)| number.is_nan());
         for (number, Input { name, code }) in gaps {
-            let Code::Number { mean: Some(mean), .. } = code else {
+            let (Code::Number { mean: Some(mean), .. } | Code::Date { mean: Some(mean), .. }) =
+                code
+            else {
                 return Err(self.gap(row, name));
             };
             *number = *mean;

@@ -1,15 +1,20 @@
 //! Fit of an encoding to a frame.
 
+use std::collections::HashSet;
+
 use super::{
     super::{
-        Frame, TableError, binary_classes,
-        error::{excerpt, list},
-        unknown_target,
+        Frame, Selection, TableError, TextColumn, binary_classes, dates::days, error::excerpt,
+        expect_known, unknown_target,
     },
-    Categorical, Code, EncodingOptions, Input, Labels, MAX_CATEGORIES, Missing, Parts,
+    Categorical, Code, EncodingOptions, Input, Labels, MAX_CATEGORIES, Missing, OTHER, Omission,
+    Parts,
 };
 
 type Result<T, E = TableError> = core::result::Result<T, E>;
+
+/// Number of rows from which a column may count as one that tells rows apart.
+const MIN_IDENTIFIED: usize = 20;
 
 /// Returns the codes of all columns.
 pub(super) fn parts(
@@ -22,157 +27,371 @@ pub(super) fn parts(
         None => None,
         Some(name) => Some(frame.position(name).ok_or_else(|| unknown_target(name, columns))?),
     };
+    check_names_of(options, target, columns)?;
+    let gaps = frame.gaps();
     let inputs = (0..columns.len()).filter(|&at| Some(at) != target_at);
-    if inputs.clone().count() == 0 {
+    let contents = inputs.map(|at| (at, content(frame, at, gaps[at], options)));
+    let contents: Vec<(usize, Content)> = contents.collect();
+    let used = contents.iter().filter(|(_, content)| !matches!(content, Content::LeftOut(_)));
+    let used: Vec<usize> = used.map(|&(at, _)| at).chain(target_at).collect();
+    if used.len() == target_at.iter().len() {
         return Err(TableError::Empty { rows: frame.rows(), features: 0 });
     }
-    if let Categorical::Columns(names) = &options.categorical
-        && let Some(unknown) = names.iter().find(|name| frame.position(name).is_none())
-    {
-        let column = excerpt(unknown);
-        let columns = list(columns);
-        return Err(TableError::UnknownColumn { column, columns });
+
+    // The first gap of each column, with the row by which a single one is chosen.
+    let mut faults: Vec<(usize, TableError)> = Vec::new();
+    let is_filled = |at| options.missing.fills() && Some(at) != target_at;
+    for &at in used.iter().filter(|&&at| gaps[at] > 0) {
+        let column = excerpt(&columns[at]);
+        if options.missing != Missing::Refuse && gaps[at] == frame.rows() {
+            faults.push((at, TableError::AllMissing { column }));
+        } else if options.missing != Missing::Drop && !is_filled(at) {
+            let row = (0..frame.rows()).find(|&row| frame.is_missing(row, at)).unwrap_or_default();
+            faults.push((at, TableError::Gap { place: frame.place(row), column }));
+        }
     }
-    let fit = Fit::new(frame, target_at, options)?;
-    let input = |at: usize| Ok(Input { name: columns[at].clone(), code: fit.code(at)? });
-    Ok(Parts {
-        inputs: inputs.map(input).collect::<Result<_>>()?,
-        target: target_at.map(|at| fit.labels(at)).transpose()?,
-        missing: options.missing,
-        unseen: options.unseen,
-    })
+    let drops = options.missing == Missing::Drop && faults.is_empty();
+    let kept = drops.then(|| complete(frame, &used)).transpose()?.flatten();
+    let fit = Fit { frame, options, gaps, kept };
+    let mut inputs = Vec::new();
+    for &(at, content) in &contents {
+        if faults.iter().any(|&(faulty, _)| faulty == at) {
+            continue;
+        }
+        match fit.code(at, content) {
+            Ok(code) => inputs.push(Input { name: columns[at].clone(), code }),
+            Err(error) => faults.push((at, error)),
+        }
+    }
+    let labels = match target_at {
+        Some(at) if !faults.iter().any(|&(faulty, _)| faulty == at) => fit.labels(at).map(Some),
+        _ => Ok(None),
+    };
+    let target = match labels {
+        Ok(labels) => labels,
+        Err(error) => {
+            faults.extend(target_at.map(|at| (at, error)));
+            None
+        }
+    };
+    faults.sort_by_key(|&(at, _)| at);
+    if faults.len() > 1 {
+        let faults = faults.into_iter().map(|(_, fault)| fault).collect();
+        return Err(TableError::Several { faults });
+    }
+    if let Some((_, fault)) = faults.pop() {
+        return Err(fault);
+    }
+    Ok(Parts { inputs, target, missing: options.missing, unseen: options.unseen })
 }
 
-/// A frame with statistics of its columns.
+/// Rejects options that name columns which do not exist, or contradict each other.
+fn check_names_of(
+    options: &EncodingOptions,
+    target: Option<&str>,
+    columns: &[String],
+) -> Result<()> {
+    let categorical = named(options);
+    let Selection { columns: only, drop } = &options.selection;
+    expect_known(only.iter().flatten().chain(drop).chain(categorical), columns)?;
+    for column in drop {
+        let among = |names: &[String]| names.contains(column);
+        let role = match () {
+            () if target == Some(column) => "the target",
+            () if only.as_deref().is_some_and(among) => "to be used",
+            () if among(categorical) => "to be coded as categories",
+            () => continue,
+        };
+        return Err(TableError::Contradiction { column: excerpt(column), role });
+    }
+    Ok(())
+}
+
+/// Returns the columns that the options name as categories.
+fn named(options: &EncodingOptions) -> &[String] {
+    match &options.categorical {
+        Categorical::Columns(names) | Categorical::Detect(names) => names,
+        Categorical::None | Categorical::Every => &[],
+    }
+}
+
+/// The content of a column.
+#[derive(Debug, Clone, Copy)]
+enum Content {
+    LeftOut(Omission),
+    Number,
+    Date,
+    Categories,
+}
+
+/// Returns how a column is to be read.
+fn content(frame: &Frame, at: usize, gaps: usize, options: &EncodingOptions) -> Content {
+    let name = &frame.columns()[at];
+    if !options.selection.takes(name) {
+        return Content::LeftOut(Omission::Unselected);
+    }
+    let is_named = named(options).contains(name);
+    let text = frame.text(at);
+    match (&options.categorical, text) {
+        (Categorical::Columns(_) | Categorical::Detect(_), _) if is_named => Content::Categories,
+        (Categorical::Every, Some(_)) => Content::Categories,
+        (Categorical::Detect(_), text) => {
+            let is_chosen = options.selection.columns.is_some();
+            let values = frame.rows() - gaps;
+            let identifies = !is_chosen && values >= MIN_IDENTIFIED;
+            let Some(text) = text else {
+                let tells = identifies && is_identifier(name) && are_different_integers(frame, at);
+                return if tells {
+                    Content::LeftOut(Omission::Identifier)
+                } else {
+                    Content::Number
+                };
+            };
+            let texts = text.values();
+            let mut numbers = texts.iter().filter(|text| text.parse::<f64>().is_ok());
+            if !texts.is_empty() && texts.iter().all(|text| days(text).is_some()) {
+                Content::Date
+            } else if identifies && texts.len() * 10 >= values * 9 {
+                Content::LeftOut(Omission::Identifier)
+            } else if frame.is_guessed() && numbers.next().is_some() {
+                // As numbers, the fit rejects the column, and names the first text.
+                Content::Number
+            } else {
+                Content::Categories
+            }
+        }
+        _ => Content::Number,
+    }
+}
+
+/// Returns whether a name is that of an identifier, such as `patient_id`, `MRN` or `caseNo`.
+fn is_identifier(name: &str) -> bool {
+    let mut words: Vec<String> = Vec::new();
+    let mut was_lower = false;
+    let mut starts = true;
+    for letter in name.chars() {
+        if !letter.is_alphanumeric() {
+            starts = true;
+            continue;
+        }
+        if starts || (was_lower && letter.is_uppercase()) {
+            words.push(String::new());
+        }
+        (starts, was_lower) = (false, letter.is_lowercase());
+        if let Some(word) = words.last_mut() {
+            word.extend(letter.to_lowercase());
+        }
+    }
+    const FIRST: [&str; 3] = ["id", "unnamed", "rowid"];
+    const LAST: [&str; 17] = [
+        "id",
+        "ids",
+        "uid",
+        "uuid",
+        "guid",
+        "pid",
+        "rowid",
+        "no",
+        "nr",
+        "number",
+        "ssn",
+        "mrn",
+        "nhs",
+        "patient",
+        "subject",
+        "participant",
+        "case",
+    ];
+    let is_one_of = |word: Option<&String>, words: &[&str]| {
+        word.is_some_and(|word| words.contains(&word.as_str()))
+    };
+    // An index of prices is a quantity, but a column that is called index numbers rows.
+    words == ["index"] || is_one_of(words.first(), &FIRST) || is_one_of(words.last(), &LAST)
+}
+
+/// Returns whether all numbers of a column are integers, and none occurs twice.
+fn are_different_integers(frame: &Frame, at: usize) -> bool {
+    let mut seen = HashSet::new();
+    let numbers = frame.numbers().iter().skip(at).step_by(frame.columns().len());
+    let mut numbers = numbers.filter(|number| !number.is_nan());
+    numbers.all(|number| number.fract() == 0.0 && seen.insert(number.to_bits()))
+}
+
+/// A frame with findings about its columns.
 struct Fit<'a> {
     frame: &'a Frame,
     options: &'a EncodingOptions,
     /// Number of missing values of each column.
     gaps: Vec<usize>,
-    /// The mean of each column, if missing numbers are to be replaced.
-    means: Option<Vec<Mean>>,
     /// True for each row that is kept. `None` keeps all rows.
     kept: Option<Vec<bool>>,
 }
 
-impl<'a> Fit<'a> {
-    fn new(
-        frame: &'a Frame,
-        target_at: Option<usize>,
-        options: &'a EncodingOptions,
-    ) -> Result<Self> {
-        let gaps = frame.gaps();
-        check_gaps(frame, target_at, &gaps, options.missing)?;
-        let mut means = None;
-        let mut kept = None;
-        match options.missing {
-            Missing::Mean | Missing::Flag => means = Some(self::means(frame)),
-            Missing::Drop if gaps.iter().any(|&gaps| gaps > 0) => kept = Some(complete(frame)?),
-            Missing::Drop | Missing::Refuse => {}
+impl Fit<'_> {
+    /// Returns the code of column `at`.
+    fn code(&self, at: usize, content: Content) -> Result<Code> {
+        let has_gaps = self.gaps[at] > 0;
+        let flag = has_gaps && self.options.missing == Missing::Flag;
+        match content {
+            Content::LeftOut(reason) => Ok(Code::LeftOut { reason }),
+            Content::Number => Ok(Code::Number { mean: self.fill(at, Frame::numbers_of)?, flag }),
+            Content::Date => Ok(Code::Date { mean: self.fill(at, Frame::days_of)?, flag }),
+            Content::Categories => self.categories(at),
         }
-        Ok(Self { frame, options, gaps, means, kept })
     }
 
-    /// Returns the code of column `at`.
-    fn code(&self, at: usize) -> Result<Code> {
-        let text = self.frame.text(at);
-        let categorical = match &self.options.categorical {
-            Categorical::None => false,
-            Categorical::Every => text.is_some(),
-            Categorical::Columns(names) => names.contains(&self.frame.columns()[at]),
-        };
-        let has_gaps = self.gaps[at] > 0;
-        if categorical {
-            // `Drop` has no means, and rows with gaps do not reach the encoding.
-            let missing = has_gaps && self.means.is_some();
-            return Ok(Code::Categories { values: self.values(at)?, missing });
-        }
-        let mut mean = self.means.as_ref().map(|means| means[at]);
-        // In the numbers of the frame a text column is NaN everywhere, so its mean comes from its
-        // texts.
-        if let Some(text) = text {
-            let numbers = self.frame.numbers_of(at, text)?;
+    /// Returns the value that replaces missing numbers of column `at`. `parsed` converts its texts,
+    /// if it has texts.
+    fn fill(
+        &self,
+        at: usize,
+        parsed: impl Fn(&Frame, usize, &TextColumn) -> Result<Vec<f64>>,
+    ) -> Result<Option<f64>> {
+        let frame = self.frame;
+        // In the numbers of the frame a text column is NaN everywhere, so its numbers come from
+        // its texts.
+        if let Some(text) = frame.text(at) {
+            let numbers = parsed(frame, at, text)?;
             let codes = text.codes().iter();
             // The code of a missing value is beyond all values, so gaps drop out.
             let numbers = codes.filter_map(|&code| numbers.get(code as usize));
-            mean = mean.map(|_| numbers.fold(Mean::default(), |mean, &number| mean.and(number)));
+            return Ok(filling(self.options.missing, numbers.copied()));
         }
-        let flag = has_gaps && self.options.missing == Missing::Flag;
-        Ok(Code::Number { mean: mean.map(|mean| mean.value), flag })
+        let numbers = frame.numbers().iter().skip(at).step_by(frame.columns().len());
+        Ok(filling(self.options.missing, numbers.copied().filter(|number| !number.is_nan())))
+    }
+
+    /// Returns the code of the categories of column `at`.
+    fn categories(&self, at: usize) -> Result<Code> {
+        let counts = self.counts(at)?;
+        let rare = self.options.rare;
+        let kept = common(&counts, rare);
+        let joined = kept.len() < counts.len();
+        if kept.is_empty() && joined {
+            let column = excerpt(&self.frame.columns()[at]);
+            return Err(TableError::AllRare { column, rare });
+        }
+        let values: Vec<String> = kept.iter().map(|&(value, _)| value.clone()).collect();
+        self.expect_few(at, values.len())?;
+        let values = in_order(values);
+        let fills = self.gaps[at] > 0 && self.options.missing.fills();
+        // Later tables may have gaps where this one has none.
+        let replaces = self.options.missing == Missing::MostFrequent;
+        // `Drop` fills nothing, and rows with gaps do not reach the encoding.
+        let missing = fills && !replaces;
+        if !joined && !replaces {
+            return Ok(Code::Categories { values, missing });
+        }
+        let count = |value: &String| counts.iter().find(|(other, _)| other == value);
+        let mut rows: Vec<usize> =
+            values.iter().map(|value| count(value).map_or(0, |(_, rows)| *rows)).collect();
+        if joined {
+            let all: usize = counts.iter().map(|(_, rows)| rows).sum();
+            rows.push(all - rows.iter().sum::<usize>());
+        }
+        let most = rows.iter().max();
+        let fill = rows.iter().position(|rows| Some(rows) == most).filter(|_| replaces);
+        Ok(Code::Joined { values, other: joined, missing, fill: fill.map(|fill| fill as u32) })
     }
 
     /// Returns the classes of column `at`.
     fn labels(&self, at: usize) -> Result<Labels> {
         let name = self.frame.columns()[at].clone();
         let binary = binary_classes();
-        let classes = self.values(at)?;
+        let classes: Vec<String> = self.counts(at)?.into_iter().map(|(class, _)| class).collect();
+        self.expect_few(at, classes.len())?;
+        let classes = in_order(classes);
         let is_binary = classes.iter().all(|class| binary.contains(class));
         Ok(Labels { name, classes: if is_binary { binary } else { classes } })
     }
 
-    /// Returns the different values of column `at` in the kept rows, in order.
-    fn values(&self, at: usize) -> Result<Vec<String>> {
+    /// Returns the different values of column `at` in the kept rows, with their numbers of rows.
+    fn counts(&self, at: usize) -> Result<Vec<(String, usize)>> {
         let text = self.frame.texts(at)?;
-        let mut occurs = vec![false; text.values().len()];
+        let mut rows = vec![0; text.values().len()];
         for (row, &code) in text.codes().iter().enumerate() {
             // A value of dropped rows alone would become a feature that is always 0.
             let kept = self.kept.as_ref().is_none_or(|kept| kept[row]);
-            if let Some(occurs) = occurs.get_mut(code as usize).filter(|_| kept) {
-                *occurs = true;
+            if let Some(rows) = rows.get_mut(code as usize).filter(|_| kept) {
+                *rows += 1;
             }
         }
-        let values = text.values().iter().zip(&occurs).filter(|&(_, &occurs)| occurs);
-        let values: Vec<&String> = values.map(|(value, _)| value).collect();
-        if values.len() > MAX_CATEGORIES {
-            let column = excerpt(&self.frame.columns()[at]);
-            let found = values.len();
-            return Err(TableError::TooManyCategories { column, found, limit: MAX_CATEGORIES });
+        let values = text.values().iter().cloned().zip(rows);
+        Ok(values.filter(|&(_, rows)| rows > 0).collect())
+    }
+
+    fn expect_few(&self, at: usize, found: usize) -> Result<()> {
+        if found <= MAX_CATEGORIES {
+            return Ok(());
         }
-        Ok(in_order(values.into_iter().cloned().collect()))
+        let column = excerpt(&self.frame.columns()[at]);
+        Err(TableError::TooManyCategories { column, found, limit: MAX_CATEGORIES })
     }
 }
 
-/// Rejects missing values that the options do not allow, and columns without any value.
-fn check_gaps(
-    frame: &Frame,
-    target_at: Option<usize>,
-    gaps: &[usize],
-    missing: Missing,
-) -> Result<()> {
-    let column = |at: usize| excerpt(&frame.columns()[at]);
-    // With `Refuse`, the gap itself is the fault, below.
-    if missing != Missing::Refuse
-        && let Some(at) = gaps.iter().position(|&gaps| gaps == frame.rows())
+/// Returns the values with at least `rare` rows. If others are joined, values are joined until they
+/// have `rare` rows together, the rarest first.
+fn common(counts: &[(String, usize)], rare: usize) -> Vec<(&String, usize)> {
+    let mut values: Vec<(&String, usize)> =
+        counts.iter().map(|(value, rows)| (value, *rows)).collect();
+    values.sort_by(|a, b| a.1.cmp(&b.1).then_with(|| a.0.cmp(b.0)));
+    let mut joined = 0;
+    let mut rows = 0;
+    while let Some((_, count)) = values.get(joined)
+        && (*count < rare || (joined > 0 && rows < rare))
     {
-        return Err(TableError::AllMissing { column: column(at) });
+        rows += count;
+        joined += 1;
     }
-    let refused = |&at: &usize| match missing {
-        Missing::Refuse => true,
-        // A label cannot be replaced by a mean.
-        Missing::Mean | Missing::Flag => Some(at) == target_at,
-        Missing::Drop => false,
-    };
-    let refused: Vec<usize> = (0..gaps.len()).filter(|at| gaps[*at] > 0 && refused(at)).collect();
-    if refused.is_empty() {
-        return Ok(());
+    let mut kept = values.split_off(joined);
+    if joined > 0 {
+        // Its feature would have the name of the joined values.
+        kept.retain(|(value, _)| *value != OTHER);
     }
-    let first =
-        |row: usize| refused.iter().find(|&&at| frame.is_missing(row, at)).map(|&at| (row, at));
-    match (0..frame.rows()).find_map(first) {
-        Some((row, at)) => Err(TableError::Gap { place: frame.place(row), column: column(at) }),
-        None => Ok(()),
+    kept
+}
+
+/// Returns, for each row, whether it has all values of the used columns, or `None` if all rows have.
+fn complete(frame: &Frame, used: &[usize]) -> Result<Option<Vec<bool>>> {
+    let complete = |row| !used.iter().any(|&at| frame.is_missing(row, at));
+    let kept: Vec<bool> = (0..frame.rows()).map(complete).collect();
+    match (kept.contains(&true), kept.contains(&false)) {
+        (false, _) => Err(TableError::NoCompleteRow { rows: frame.rows() }),
+        (true, lacking) => Ok(lacking.then_some(kept)),
     }
 }
 
-/// Returns, for each row, whether it has all values.
-fn complete(frame: &Frame) -> Result<Vec<bool>> {
-    let columns = 0..frame.columns().len();
-    let complete = |row| !columns.clone().any(|at| frame.is_missing(row, at));
-    let kept: Vec<bool> = (0..frame.rows()).map(complete).collect();
-    if kept.contains(&true) {
-        return Ok(kept);
+/// Returns the value that replaces missing numbers beside these, if any does.
+fn filling(missing: Missing, numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    match missing {
+        Missing::Refuse | Missing::Drop => None,
+        Missing::Mean | Missing::Flag => {
+            Some(numbers.fold(Mean::default(), |mean, number| mean.and(number)).value)
+        }
+        Missing::Median => {
+            let sorted = sorted(numbers);
+            let middle = sorted.len() / 2;
+            let upper = sorted.get(middle).copied()?;
+            let is_odd = sorted.len() % 2 == 1;
+            Some(if is_odd { upper } else { sorted[middle - 1].midpoint(upper) })
+        }
+        Missing::MostFrequent => {
+            let sorted = sorted(numbers);
+            let mut best = None;
+            for run in sorted.chunk_by(|a, b| a == b) {
+                if best.is_none_or(|(_, rows)| run.len() > rows) {
+                    best = Some((run[0], run.len()));
+                }
+            }
+            best.map(|(number, _)| number)
+        }
     }
-    Err(TableError::NoCompleteRow { rows: frame.rows() })
+}
+
+fn sorted(numbers: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut numbers: Vec<f64> = numbers.collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers
 }
 
 /// The mean of some numbers. It lies between them, however large they are, and is exact if they are
@@ -192,19 +411,6 @@ impl Mean {
         let step = if step.is_finite() { step } else { number / count - self.value / count };
         Self { value: self.value + step, count }
     }
-}
-
-/// Returns the mean of each column. Text columns have no mean.
-fn means(frame: &Frame) -> Vec<Mean> {
-    let mut means = vec![Mean::default(); frame.columns().len()];
-    for row in frame.numbers().chunks_exact(means.len()) {
-        for (mean, &number) in means.iter_mut().zip(row) {
-            if !number.is_nan() {
-                *mean = mean.and(number);
-            }
-        }
-    }
-    means
 }
 
 /// Sorts values numerically if all of them are numbers, and alphabetically otherwise.

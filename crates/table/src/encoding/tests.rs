@@ -8,7 +8,7 @@ use super::{
 };
 
 fn options(categorical: Categorical, missing: Missing, unseen: Unseen) -> EncodingOptions {
-    EncodingOptions { categorical, missing, unseen }
+    EncodingOptions { categorical, missing, unseen, ..EncodingOptions::default() }
 }
 
 fn every(missing: Missing) -> EncodingOptions {
@@ -319,7 +319,7 @@ fn fits_that_are_refused() {
     assert!(matches!(unknown, TableError::UnknownTarget { .. }), "{unknown}");
     let columns = Categorical::Columns(vec!["v".into(), "w".into()]);
     let unknown = fit_to(Some("y"), &options(columns, Missing::Mean, Unseen::Refuse));
-    assert!(matches!(unknown, TableError::UnknownColumn { .. }), "{unknown}");
+    assert!(matches!(unknown, TableError::UnknownColumns { .. }), "{unknown}");
 
     let missing = |text: &str, missing| fit(text, &every(missing)).unwrap_err();
     for how in [Missing::Mean, Missing::Flag, Missing::Drop] {
@@ -360,8 +360,10 @@ fn categories_are_limited() {
         let column = column.to_owned();
         assert_eq!(error, TableError::TooManyCategories { column, found, limit: 1000 });
     };
-    refused(&text(100_000), "id", 100_000);
-    refused(&text(1001), "id", 1001);
+    refused(&text(100_000).replace(",y\n", ",b\n"), "id", 100_000);
+    refused(&text(1001).replace(",y\n", ",b\n"), "id", 1001);
+    let both = fit(&text(1001), &every(Missing::Refuse)).unwrap_err();
+    assert!(matches!(&both, TableError::Several { faults } if faults.len() == 2), "{both}");
     refused(&text(1001).replace('c', ""), "y", 1001);
     let encoding = fit(&text(1000), &every(Missing::Refuse)).unwrap();
     assert_eq!((encoding.columns().len(), encoding.classes().len()), (1000, 1000));
@@ -668,4 +670,126 @@ fn large_whole_numbers_stay_apart() {
     let frame = Frame::new(columns, vec![1.0, 2.0, 1.0, 9.1e15, 3.0, 0.0]).unwrap();
     let refused = Encoding::fit(&frame, Some("y"), &options).unwrap_err();
     assert_eq!(refused, TableError::InexactName { column: "id".into(), found: 9.1e15 });
+}
+
+/// Options as the command has them by default.
+fn detect(missing: Missing) -> EncodingOptions {
+    options(Categorical::Detect(Vec::new()), missing, Unseen::Refuse)
+}
+
+/// A table of visits with an identifier, a date, text, truth values and gaps.
+fn visits(rows: usize) -> String {
+    let row = |i: usize| {
+        let day = 1 + i % 28;
+        let ward = ["north", "east", "west"][i * i % 3];
+        let crp = if i % 5 == 2 { String::new() } else { format!("{}.5", i % 9) };
+        let icu = if i.is_multiple_of(2) { "True" } else { "False" };
+        format!("P{i:05},{i},2024-02-{day:02},{ward},{crp},{icu},{}\n", i % 2)
+    };
+    let rows: String = (0..rows).map(row).collect();
+    format!("patient_id,caseNo,admitted,ward,crp,icu,y\n{rows}")
+}
+
+#[test]
+fn types_and_identifiers_are_detected() {
+    let encoding = fit(&visits(40), &detect(Missing::Mean)).unwrap();
+    assert_eq!(encoding.columns(), ["admitted", "ward=east", "ward=north", "crp", "icu"]);
+    assert_eq!(encoding.identifiers(), ["patient_id", "caseNo"]);
+    assert!(!encoding.is_plain());
+    let table = apply(&encoding, &visits(40)).unwrap();
+    // 2024-02-02 is day 19755; the mean of a column replaces its gaps.
+    assert_eq!(table.values()[5..10], [19_755.0, 1.0, 0.0, 1.5, 0.0]);
+    let later = "ward,icu,crp,admitted\neast,true,,1970-01-02T12:00\n";
+    let mean = table.values()[13];
+    assert_eq!(apply(&encoding, later).unwrap().values(), [1.5, 1.0, 0.0, mean, 1.0]);
+    let wrong = apply(&encoding, &later.replace("1970-01-02T12:00", "20240131")).unwrap_err();
+    assert!(matches!(&wrong, TableError::NotDate { cell } if cell.column == "admitted"), "{wrong}");
+    let stored: Encoding =
+        serde_json::from_str(&serde_json::to_string(&encoding).unwrap()).unwrap();
+    assert_eq!(stored, encoding);
+
+    // Few rows tell nothing about identifiers. Names of columns can insist.
+    let few = fit(&visits(19), &detect(Missing::Mean)).unwrap();
+    assert_eq!(few.identifiers(), [""; 0]);
+    let mut chosen = detect(Missing::Mean);
+    chosen.selection.columns = Some(vec!["caseNo".into(), "crp".into()]);
+    assert_eq!(fit(&visits(40), &chosen).unwrap().columns(), ["caseNo", "crp"]);
+    let named =
+        options(Categorical::Detect(vec!["patient_id".into()]), Missing::Mean, Unseen::Zero);
+    assert_eq!(fit(&visits(40), &named).unwrap().identifiers(), ["caseNo"]);
+}
+
+#[test]
+fn columns_that_are_not_used_are_not_read() {
+    let text = "a,b,c,y\n1,inf,x,0\n2,,\"1,5\",1\n";
+    let mut options = detect(Missing::Refuse);
+    options.selection.drop = vec!["b".into(), "c".into()];
+    let encoding = fit(text, &options).unwrap();
+    assert_eq!(encoding.columns(), ["a"]);
+    assert_eq!(apply(&encoding, text).unwrap().values(), [1.0, 2.0]);
+    assert_eq!(apply(&encoding, "a\n3\n").unwrap().values(), [3.0]);
+    options.selection.drop = vec!["b".into(), "y".into()];
+    assert!(matches!(fit(text, &options), Err(TableError::Contradiction { .. })));
+    let text = &text.replace("inf", "5");
+    options.selection.drop = vec!["bb".into(), "Y".into()];
+    let unknown = fit(text, &options).unwrap_err().to_string();
+    assert!(unknown.contains("\"bb\", \"Y\" (did you mean \"y\"?)"), "{unknown}");
+    options.selection.drop = ["a", "b", "c"].map(String::from).to_vec();
+    assert_eq!(fit(text, &options), Err(TableError::Empty { rows: 2, features: 0 }));
+}
+
+#[test]
+fn faults_of_all_columns_are_told_together() {
+    let text = "age,crp,code,y\n1,,7,0\n,2,<5,1\n3,4,8,0\n";
+    let told = fit(text, &detect(Missing::Refuse)).unwrap_err().to_string();
+    for part in [
+        "3 columns",
+        "\"age\" lacks values, first on line 3",
+        "\"crp\" lacks values, first on line 2",
+        "\"<5\" on line 3",
+        "--missing mean --categorical code",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let right = options(Categorical::Detect(vec!["code".into()]), Missing::Mean, Unseen::Refuse);
+    assert_eq!(fit(text, &right).unwrap().columns().len(), 5);
+    let one = fit("age,y\n1,0\n,1\n", &detect(Missing::Refuse)).unwrap_err();
+    assert_eq!(one, TableError::Gap { place: Place::Line(3), column: "age".into() });
+    let words = "v,y\ntrue,0\n2,1\n";
+    let mixed =
+        Frame::from_csv(Cursor::new(words), &detect(Missing::Refuse).read_options(Some("y")));
+    assert!(matches!(mixed, Err(TableError::Text { place: Place::Line(2), .. })));
+}
+
+#[test]
+fn rare_categories_are_joined() {
+    let text = "v,y\na,0\na,1\na,0\nb,1\nb,0\nc,1\n,0\n";
+    let joined = |rare| {
+        let encoding = fit(text, &EncodingOptions { rare, ..detect(Missing::Mean) }).unwrap();
+        (encoding.columns().join(" "), encoding)
+    };
+    assert_eq!(joined(0).0, "v=a v=b v=c v missing");
+    // `c` alone would be a category of one row.
+    let (columns, encoding) = joined(2);
+    assert_eq!(columns, "v=a v=other v missing");
+    let table = apply(&encoding, "v,y\nc,0\nb,0\nnew,0\na,0\n,0\n").unwrap();
+    let rows: Vec<&[f64]> = table.iter_rows().collect();
+    let other: &[f64] = &[0.0, 1.0, 0.0];
+    assert_eq!(rows, [other, other, other, &[1.0, 0.0, 0.0], &[0.0, 0.0, 1.0]]);
+    let all = fit(text, &EncodingOptions { rare: 9, ..detect(Missing::Mean) });
+    assert_eq!(all, Err(TableError::AllRare { column: "v".into(), rare: 9 }));
+}
+
+#[test]
+fn gaps_get_medians_and_most_frequent_values() {
+    let text = "v,w,y\n1,a,0\n5,b,1\n2,b,0\n,,1\n5,a,1\n";
+    let filled = |missing| {
+        let encoding = fit(text, &detect(missing)).unwrap();
+        let row = apply(&encoding, text).unwrap().iter_rows().nth(3).unwrap().to_vec();
+        (row, encoding)
+    };
+    assert_eq!(filled(Missing::Median).0, [3.5, 0.0, 0.0, 1.0]);
+    let (row, encoding) = filled(Missing::MostFrequent);
+    assert_eq!(row, [5.0, 1.0, 0.0]);
+    assert_eq!(encoding.columns(), ["v", "w=a", "w=b"]);
 }

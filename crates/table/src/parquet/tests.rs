@@ -1,7 +1,7 @@
 //! Files that pyarrow and polars wrote (`tests/parquet/make.py`), whole and damaged.
 
 use super::{
-    super::{Categorical, ReadOptions, Table, TextColumn},
+    super::{Categorical, ReadOptions, Selection, Table, TextColumn},
     *,
 };
 use proptest::prelude::*;
@@ -130,11 +130,22 @@ fn text_and_nulls_are_read_where_they_may_be() {
     let nulls = TableError::NotNumbers { column: "b".into(), found: "nothing but nulls" };
     assert_eq!(frame(none, &infinite).unwrap_err(), nulls);
     // Unsupported types are rejected, even if text is allowed.
-    for (name, bytes) in files!["refused-decimal", "refused-date", "refused-time", "refused-nested"]
-    {
+    for (name, bytes) in files!["refused-decimal", "refused-nested", "refused-duration"] {
         let error = frame(bytes, &lenient()).unwrap_err();
         assert!(matches!(error, TableError::NotNumbers { .. }), "{name}: {error}");
     }
+    // Columns that are not used may have any flat type.
+    let [(_, decimal), (_, date), (_, time)] =
+        files!["refused-decimal", "refused-date", "refused-time"];
+    let selection = Selection { columns: None, drop: vec!["bad".into()] };
+    let found = frame(decimal, &ReadOptions { selection, ..lenient() }).unwrap();
+    assert_eq!((found.columns().len(), found.gaps()), (2, vec![0, 3]));
+    // Dates are text where text is allowed, as in CSV files.
+    let text: TextColumn =
+        ["1970-01-02", "1970-01-03", "1970-01-04"].map(Some).into_iter().collect();
+    assert_eq!(frame(date, &lenient()).unwrap().text(1), Some(&text));
+    let times = frame(time, &lenient()).unwrap();
+    assert_eq!(times.text(1).unwrap().get(2), Some("1970-01-01T00:00:00.003000"));
 }
 
 #[test]

@@ -10,7 +10,8 @@ const LOANS: &str =
     "age,purpose,income,y\n30,car,1234,no\n,home,2000,yes\n50,,3000,no\n40.5,car,-4,yes\n";
 
 fn options(missing: Missing, unseen: Unseen) -> EncodingOptions {
-    EncodingOptions { categorical: Categorical::Every, missing, unseen }
+    let categorical = Categorical::Every;
+    EncodingOptions { categorical, missing, unseen, ..EncodingOptions::default() }
 }
 
 fn owners() -> Vec<String> {

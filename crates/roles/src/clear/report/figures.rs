@@ -56,20 +56,20 @@ impl Figures {
     pub fn of_groups(named: &NamedGroups) -> Self {
         let s = &named.statistics;
         let of_group = s.count.iter().zip(&s.sum).zip(s.mean.iter().zip(&s.variance));
-        let rows = named.labels.iter().zip(of_group).flat_map(
+        let rows = named.labels.texts().into_iter().zip(of_group).flat_map(
             |(label, ((count, sum), (mean, variance)))| {
                 let of_column = sum.iter().zip(mean).zip(variance);
                 named.columns.iter().zip(of_column).map(move |(column, ((sum, mean), variance))| {
                     let figures = [*sum, *mean, variance.sqrt()].map(known);
                     let cells = [format!("<bdi>{}</bdi>", escape(column)), count.to_string()];
-                    row(&label.to_string(), cells.into_iter().chain(figures))
+                    row(&label, cells.into_iter().chain(figures))
                 })
             },
         );
         let head = [&named.key[..], "column", "rows", "sum", "mean", "standard deviation"];
         let all: usize = s.count.iter().sum();
-        let lines = named.labels.len().saturating_mul(named.columns.len());
-        let groups = named.labels.len();
+        let lines = named.labels.count().saturating_mul(named.columns.len());
+        let groups = named.labels.count();
         let lead = format!(
             "The rows form {groups} {} by <bdi>{}</bdi>, {}.",
             if groups == 1 { "group" } else { "groups" },
@@ -220,6 +220,7 @@ fn rest(all: usize, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clear::groups::GroupLabels;
     use sudare_apps::stats::{GroupStatistics, Statistics};
 
     const MEAN: &str = "a <b> & \"c\"";
@@ -293,7 +294,7 @@ mod tests {
             mean_error: vec![vec![1e-6; 2]; 2],
             variance_error: vec![vec![1e-6; 2]; 2],
         };
-        let labels = ("ward".to_owned(), vec![-1.0, 2.5]);
+        let labels = ("ward".to_owned(), GroupLabels::Numbers(vec![-1.0, 2.5]));
         let page = Figures::of_groups(&NamedGroups::new(columns(2), labels, statistics)).page("t");
         check(&page);
         let second = "<td><bdi>2.5</bdi></td><td><bdi>x1</bdi></td><td>1</td><td>1.0000</td><td>1.0000\
