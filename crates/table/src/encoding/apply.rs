@@ -16,7 +16,7 @@ type Result<T, E = TableError> = core::result::Result<T, E>;
 /// Encodes the features and labels of a frame as a table.
 pub(super) fn table(encoding: &Encoding, mut frame: Frame) -> Result<Table> {
     let Encoding { parts, columns } = encoding;
-    let (inputs, target_at) = matched(parts, &frame)?;
+    let Matched { inputs, target: target_at } = matched(parts, &frame)?;
     for &(index, at) in &inputs {
         match parts.inputs[index].code {
             Code::Number { .. } => frame.make_numbers(at)?,
@@ -57,9 +57,15 @@ pub(super) fn table(encoding: &Encoding, mut frame: Frame) -> Result<Table> {
     Ok(Table { columns: columns.clone(), values, target, row_weights: None, dropped: rows - kept })
 }
 
-/// Finds the columns with features, as the index of the input and its place, and the target in a
-/// frame.
-fn matched(parts: &Parts, frame: &Frame) -> Result<(Vec<(usize, usize)>, Option<usize>)> {
+/// Places of columns in a frame.
+struct Matched {
+    /// Columns with features: the index of the input, and its place.
+    inputs: Vec<(usize, usize)>,
+    target: Option<usize>,
+}
+
+/// Finds the columns with features, and the target.
+fn matched(parts: &Parts, frame: &Frame) -> Result<Matched> {
     let columns = frame.columns();
     let places = columns.iter().enumerate().map(|(at, name)| (name.as_str(), at));
     let mut places: HashMap<&str, usize> = places.collect();
@@ -89,7 +95,7 @@ fn matched(parts: &Parts, frame: &Frame) -> Result<(Vec<(usize, usize)>, Option<
         let columns = list(&known);
         return Err(TableError::SurplusColumns { surplus, columns });
     }
-    Ok((inputs, target_at))
+    Ok(Matched { inputs, target: target_at })
 }
 
 /// Encoder of the rows of a frame.

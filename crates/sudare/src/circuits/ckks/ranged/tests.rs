@@ -59,8 +59,9 @@ impl World {
 
 /// Both ends of an interval and points between, so that the worst case occurs.
 fn points(interval: &RangeInclusive<f64>) -> Vec<f64> {
-    let (low, high) = (*interval.start(), *interval.end());
-    (0..SLOTS).map(|i| low + (high - low) * i as f64 / (SLOTS - 1) as f64).collect()
+    let low = interval.start();
+    let width = interval.end() - low;
+    (0..SLOTS).map(|i| low + width * i as f64 / (SLOTS - 1) as f64).collect()
 }
 
 #[test]
