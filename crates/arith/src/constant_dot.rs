@@ -11,7 +11,11 @@ pub struct ConstantDot {
     modulus: Modulus,
     /// The constants in the form that the kernels read.
     factors: Vec<u64>,
+    /// Upper bound of all words.
+    widest: u64,
     width: u64,
+    /// [`ConstantDot::middle`] times the sum of the constants, in `[0, q)`.
+    middle_sum: u64,
 }
 
 /// One row of sums and the table that transforms it; see [`ConstantDot::columns`].
@@ -57,7 +61,10 @@ impl ConstantDot {
         let total = largest.chunks(TERMS).map(total).max().unwrap_or(0);
         let factors = c.iter().map(|&c| (modulus.kernels().weight)(&modulus, c)).collect();
         // One modulus more, because Montgomery's reduction adds `q` to stay positive.
-        Self { modulus, factors, width: 1 + total.div_ceil(1 << 52) as u64 }
+        let width = 1 + total.div_ceil(1 << 52) as u64;
+        let sum = c.iter().fold(0, |sum, &c| m.add(sum, c));
+        let middle_sum = m.mul(sum, m.reduce(widest.div_ceil(2)));
+        Self { modulus, factors, widest, width, middle_sum }
     }
 
     pub(crate) fn modulus(&self) -> &Modulus {
@@ -74,15 +81,34 @@ impl ConstantDot {
         self.width
     }
 
+    /// Returns an upper bound of the words, the same for all weights of a sum if they were prepared
+    /// alike.
+    pub(crate) fn widest(&self) -> u64 {
+        self.widest
+    }
+
+    /// Returns half of the largest word, rounded up, and its product with the sum of the constants,
+    /// in `[0, q)`. Kernels that subtract the first from each word add the second to each sum.
+    pub(crate) fn middle(&self) -> (u64, u64) {
+        (self.widest.div_ceil(2), self.middle_sum)
+    }
+
     fn kernels(&self) -> &'static KernelTable {
         self.modulus.kernels()
     }
 
+    /// Returns pointers to the rows, which have `len` words each and are as many as the constants.
+    fn words(&self, a: &[&[u64]], len: usize) -> Vec<*const u64> {
+        assert_eq!(a.len(), self.factors.len());
+        // Kernels compute nonsense from larger words.
+        debug_assert!(a.iter().all(|row| row.iter().all(|&word| word <= self.widest)));
+        pointers(a, len)
+    }
+
     /// Writes `out[x] = sum_i a[i][x] c_i`, canonical.
     pub fn dot(&self, out: &mut [u64], a: &[&[u64]]) {
-        assert_eq!(a.len(), self.factors.len());
-        let a = pointers(a, out.len());
-        // SAFETY: `pointers` checked the lengths; the table came from `select`, which checked the
+        let a = self.words(a, out.len());
+        // SAFETY: `words` checked the lengths; the table came from `select`, which checked the
         // CPU, and made the factors.
         unsafe { (self.kernels().dot)(&[self], &[out.as_mut_ptr()], &a, false, out.len()) }
     }
@@ -92,8 +118,8 @@ impl ConstantDot {
     pub fn dots(weights: &[&Self], out: &mut [&mut [u64]], a: &[&[u64]]) {
         assert_eq!(weights.len(), out.len());
         let len = out.first().map_or(0, |out| out.len());
-        let words = pointers(a, len);
         let Some(kernels) = weights.first().map(|weights| weights.kernels()) else { return };
+        let words = weights[0].words(a, len);
         for (weights, out) in weights.iter().zip(&*out) {
             // One kernel runs all sums. It would misread factors in the form of another table.
             assert!(ptr::eq(weights.kernels(), kernels));
@@ -107,8 +133,9 @@ impl ConstantDot {
     /// Computes [`ConstantDot::dot`] of the same words for all `columns`, and then
     /// [`NttTable::forward_columns`] of each while it is in the first-level cache.
     pub fn columns(columns: &mut [Column<'_>], a: &[&[u64]]) {
-        let len = columns.first().map_or(0, |column| column.out.len());
-        let words = pointers(a, len);
+        let Some(Column { weights, out, .. }) = columns.first() else { return };
+        let len = out.len();
+        let words = weights.words(a, len);
         let takes = |column: &Column<'_>| (column.weights.kernels(), column.table.kernels());
         let alike = |x: &Column<'_>, y: &Column<'_>| {
             let ((x0, x1), (y0, y1)) = (takes(x), takes(y));
@@ -124,13 +151,15 @@ impl ConstantDot {
                     assert!(out.len() == len && weights.factors.len() == a.len());
                     debug_assert_eq!(table.modulus(), weights.modulus());
                 }
-                // A lazy sum is in `[0, 2q)`, which only the transform of the same kernels accepts.
+                // Only the transform of the same kernels knows the form of lazy sums.
                 let (sums, transforms) = takes(&same[0]);
                 let lazy = ptr::eq(sums, transforms);
                 // SAFETY: as in `dot`; the outputs have as many words.
                 unsafe { (sums.dot)(&weights, &out, &words, lazy, len) }
+                for Column { table, out, .. } in same {
+                    if lazy { table.forward_sums(out) } else { table.forward_columns(out) }
+                }
             }
-            together.iter_mut().for_each(|Column { table, out, .. }| table.forward_columns(out));
         }
     }
 }

@@ -4,8 +4,9 @@
 //! and `tests` compares each table that the CPU supports with it. To add an instruction set, write
 //! one file and its `static`s. No code above this module changes.
 //!
-//! Rows are canonical, in `[0, q)`, on entry and on exit. Lazy values leave a kernel only for the
-//! next one: from sums to the first half of a transform, and from there to the second half.
+//! Rows are canonical, in `[0, q)`, on entry and on exit. Other values leave a kernel only for the
+//! next one of the same table: from sums to the first half of a transform, and from there to the
+//! second half. Each table chooses their form.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -37,13 +38,16 @@ pub enum Isa {
     Neon,
     /// AVX2 and FMA.
     Avx2,
-    /// AVX-512 F, DQ, VL, IFMA and VBMI. Every CPU with IFMA also has VBMI.
+    /// AVX-512 F, DQ, VL and BW: servers since 2017.
+    Avx512,
+    /// AVX-512 F, DQ, VL, BW, IFMA and VBMI. Every CPU with IFMA also has VBMI.
     Avx512Ifma,
 }
 
 impl Isa {
     /// Every set, slowest to fastest.
-    pub const ALL: [Self; 4] = [Self::Scalar, Self::Neon, Self::Avx2, Self::Avx512Ifma];
+    pub const ALL: [Self; 5] =
+        [Self::Scalar, Self::Neon, Self::Avx2, Self::Avx512, Self::Avx512Ifma];
 
     /// Returns the best set that this CPU supports, lowered by the environment variable
     /// `SUDARE_ISA` if its value is the [name](Isa::name) of a set. Read once per process.
@@ -68,15 +72,20 @@ impl Isa {
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512Ifma => {
+            Self::Avx512 => {
                 is_x86_feature_detected!("avx512f")
                     && is_x86_feature_detected!("avx512dq")
                     && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512bw")
+            }
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Ifma => {
+                Self::Avx512.is_available()
                     && is_x86_feature_detected!("avx512ifma")
                     && is_x86_feature_detected!("avx512vbmi")
             }
             #[cfg(not(target_arch = "x86_64"))]
-            Self::Avx2 | Self::Avx512Ifma => false,
+            Self::Avx2 | Self::Avx512 | Self::Avx512Ifma => false,
         }
     }
 
@@ -87,6 +96,7 @@ impl Isa {
             Self::Scalar => "scalar",
             Self::Neon => "neon",
             Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
             Self::Avx512Ifma => "avx512ifma",
         }
     }
@@ -122,7 +132,7 @@ pub(crate) struct KernelTable {
     /// Converts a constant in `[0, q)` to the form that `dot` reads.
     pub weight: fn(&Modulus, u64) -> u64,
     /// `out[k][x] = sum_i a[i][x] * c[k][i]` for the constants of the `k`-th weights, all of which
-    /// use this table. If the flag is set, results may be in `[0, 2 q)`.
+    /// use this table. If the flag is set, results are for `ntt_forward_sums` alone.
     pub dot: unsafe fn(&[&ConstantDot], &[*mut u64], Rows<'_>, bool, usize),
     /// `out = a * w`.
     pub scale: unsafe fn(&Modulus, *mut u64, *const u64, Shoup, usize),
@@ -139,9 +149,10 @@ pub(crate) struct KernelTable {
     pub round_sum: unsafe fn(&[Fraction], &[*const u64], *mut u64, usize) -> bool,
     /// Forward transforms of rows of `N` words for `log_n >= min_log_n`.
     pub ntt_forward: unsafe fn(&NttTable, &[*mut u64]),
-    /// [`NttTable::forward_columns`] of the given number of groups, with words as `dot` may leave
-    /// them.
+    /// [`NttTable::forward_columns`] of the given number of groups of canonical words.
     pub ntt_forward_groups: unsafe fn(&NttTable, *mut u64, usize),
+    /// The same for the results of `dot` with its flag.
+    pub ntt_forward_sums: unsafe fn(&NttTable, *mut u64, usize),
     /// [`NttTable::forward_lines`] of a row: the block with the given number.
     pub ntt_forward_block: unsafe fn(&NttTable, *const u64, usize, *mut u64, &[&[u8]]),
     /// Inverse transforms of such rows, times a factor.
@@ -165,6 +176,10 @@ pub(crate) fn select(q: u64, best: Isa) -> &'static KernelTable {
         return avx512::table(q);
     }
     #[cfg(target_arch = "x86_64")]
+    if usable(Isa::Avx512) && q >> 50 == 0 {
+        return &avx512::double::BELOW_50;
+    }
+    #[cfg(target_arch = "x86_64")]
     if usable(Isa::Avx2) && q >> 50 == 0 {
         return &avx2::BELOW_50;
     }
@@ -181,7 +196,7 @@ pub(crate) fn select(q: u64, best: Isa) -> &'static KernelTable {
 /// the cipher is not slower for the rest.
 pub(crate) fn key_stream(state: &mut [u32; 16], words: &mut [u64]) -> usize {
     #[cfg(target_arch = "x86_64")]
-    if Isa::detect() == Isa::Avx512Ifma {
+    if Isa::detect() >= Isa::Avx512 {
         // SAFETY: the CPU has the set.
         return unsafe { avx512::stream::key_stream(state, words) };
     }
@@ -201,7 +216,7 @@ pub(crate) fn key_stream(state: &mut [u32; 16], words: &mut [u64]) -> usize {
 pub(crate) unsafe fn pick(out: &mut [u64], a: &[u64], source: &[u16]) {
     let mut start = 0;
     #[cfg(target_arch = "x86_64")]
-    if Isa::detect() == Isa::Avx512Ifma {
+    if Isa::detect() >= Isa::Avx512 {
         // SAFETY: the CPU has the set; the rest is guaranteed by the caller.
         start = unsafe { avx512::rows::pick(out, a, source) };
     }
@@ -219,7 +234,7 @@ pub(crate) fn compact(q: u64, mask: u64, words: &mut [u64], isa: Isa) -> usize {
     let mut accepted = 0;
     let mut start = 0;
     #[cfg(target_arch = "x86_64")]
-    if isa == Isa::Avx512Ifma && isa.is_available() {
+    if isa >= Isa::Avx512 && isa.is_available() {
         // SAFETY: the CPU has the set.
         (accepted, start) = unsafe { avx512::stream::compact(q, mask, words) };
     }

@@ -117,8 +117,8 @@ impl Modulus {
         64 - self.q.leading_zeros()
     }
 
-    /// The name of the kernels in use: `scalar`, `neon-50`, `avx2-50`, `avx512ifma-47`, `-48`,
-    /// `-49`, `-49.6`, `-50` or `avx512-62`.
+    /// The name of the kernels in use: `scalar`, `neon-50`, `avx2-50`, `avx512-50`,
+    /// `avx512ifma-47`, `-48`, `-49`, `-49.6`, `-50` or `avx512-62`.
     #[must_use]
     pub fn kernel_name(&self) -> &'static str {
         self.kernels.name

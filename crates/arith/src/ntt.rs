@@ -155,12 +155,23 @@ impl NttTable {
     /// Runs the first half of a forward transform on whole groups of coefficients in column order.
     /// Pass the result only to [`NttTable::forward_lines`] of the same table.
     pub fn forward_columns(&self, groups: &mut [u64]) {
+        let count = self.groups(groups);
+        // SAFETY: the buffer holds `count` groups; the modulus' table came from `select`.
+        unsafe { (self.kernels.ntt_forward_groups)(self, groups.as_mut_ptr(), count) }
+    }
+
+    /// Runs [`NttTable::forward_columns`] on sums that the same kernels left for it.
+    pub(crate) fn forward_sums(&self, groups: &mut [u64]) {
+        let count = self.groups(groups);
+        // SAFETY: as in `forward_columns`.
+        unsafe { (self.kernels.ntt_forward_sums)(self, groups.as_mut_ptr(), count) }
+    }
+
+    /// Returns the number of groups, which are whole.
+    fn groups(&self, groups: &[u64]) -> usize {
         let words = Self::group_words(self.log_n);
         assert!(groups.len().is_multiple_of(words));
-        // SAFETY: the buffer holds `count` groups; the modulus' table came from `select`.
-        unsafe {
-            (self.kernels.ntt_forward_groups)(self, groups.as_mut_ptr(), groups.len() / words);
-        }
+        groups.len() / words
     }
 
     /// Runs the second half of a forward transform: computes one block of evaluations, of

@@ -194,6 +194,7 @@ fn the_tier_follows_the_modulus_and_the_words() {
         (Isa::Scalar, ["scalar"; 7], "scalar"),
         (Isa::Neon, doubles("neon-50"), "scalar"),
         (Isa::Avx2, doubles("avx2-50"), "scalar"),
+        (Isa::Avx512, doubles("avx512-50"), "scalar"),
         (Isa::Avx512Ifma, [m47, m47, m48, m49, m50, "avx512-62", "avx512-62"], "avx512-62"),
     ];
     for (isa, names, wide) in tiers.into_iter().filter(|(isa, ..)| isa.is_available()) {

@@ -1,11 +1,14 @@
-//! Kernels for AVX-512 with IFMA, on vectors of eight words.
+//! Kernels for AVX-512, on vectors of eight words.
 //!
-//! [`narrow`] is the arithmetic for `q < 2^50` with the 52-bit multiply-add. [`wide`] is the
-//! arithmetic for larger `q` with 64-bit products.
+//! With IFMA, [`narrow`] is the arithmetic for `q < 2^50` with the 52-bit multiply-add, and [`wide`]
+//! the arithmetic for larger `q` with 64-bit products. Without IFMA, [`double`] is the arithmetic
+//! for `q < 2^50`.
 
+pub(super) mod double;
 mod narrow;
 pub(super) mod rows;
 pub(super) mod stream;
+mod sums;
 mod wide;
 
 use super::{
@@ -15,9 +18,10 @@ use super::{
 use crate::{ConstantDot, Modulus, NttTable, Shoup};
 use core::arch::x86_64::*;
 use narrow::Narrow;
+use sums::Sums;
 use wide::Wide;
 
-/// The table for `q`.
+/// The table for `q` on a CPU with IFMA.
 pub(super) fn table(q: u64) -> &'static KernelTable {
     // A smaller modulus leaves room for more moduli in 52 bits, so transforms centre values less
     // often.
@@ -41,7 +45,7 @@ pub(super) fn table(q: u64) -> &'static KernelTable {
     }
 }
 
-const fn kernels<L: Lanes<V = __m512i>>(name: &'static str) -> KernelTable {
+const fn kernels<L: Sums<V = __m512i>>(name: &'static str) -> KernelTable {
     KernelTable {
         name,
         radix_bits: 64,
@@ -63,6 +67,8 @@ const fn kernels<L: Lanes<V = __m512i>>(name: &'static str) -> KernelTable {
         round_sum: rows::round_sum,
         ntt_forward: forward::<L>,
         ntt_forward_groups: forward_groups::<L>,
+        // `Lanes::enter` takes lazy sums too.
+        ntt_forward_sums: forward_groups::<L>,
         ntt_forward_block: forward_block::<L>,
         ntt_inverse: inverse::<L>,
         ntt_inverse_block: inverse_block::<L>,
@@ -73,6 +79,11 @@ const fn kernels<L: Lanes<V = __m512i>>(name: &'static str) -> KernelTable {
 }
 
 entry_points!("avx512f,avx512dq,avx512vl,avx512ifma");
+entry_points! {
+    "avx512f,avx512dq,avx512vl,avx512ifma", sums, Sums;
+    mul_sum(m: &Modulus, out: *mut u64, a: &[*const u64], b: &[*const u64], len: usize);
+    dot(weights: &[&ConstantDot], out: &[*mut u64], a: Rows<'_>, lazy: bool, len: usize);
+}
 
 /// Words of a vector.
 const LANES: usize = 8;

@@ -4,14 +4,15 @@ use super::{
     KernelTable, Rows, SCALAR,
     vector::{
         AHEAD_BYTES, Lanes, Strided, Vector,
-        double::{self, Double, Doubles, Words},
+        double::{self, Double, Doubles, Single, Words},
+        pair::Pair,
         prefetch, transform,
     },
 };
 use crate::{ConstantDot, Modulus, NttTable, Shoup, fraction::Fraction};
 use core::arch::aarch64::*;
 
-double::kernels!("neon-50", uint64x2_t, "neon");
+double::kernels!("neon-50", uint64x2_t, Pair<uint64x2_t>, "neon");
 
 impl Vector for uint64x2_t {
     const LANES: usize = 2;
@@ -52,6 +53,9 @@ impl Vector for uint64x2_t {
 impl Words for uint64x2_t {
     type Doubles = float64x2_t;
 
+    // Like AVX2, with twice the registers and half the words.
+    const LOG_RADIX: u32 = 2;
+
     #[inline(always)]
     unsafe fn doubles(self) -> float64x2_t {
         // SAFETY: guaranteed by the caller.
@@ -87,7 +91,9 @@ impl Words for uint64x2_t {
         // SAFETY: guaranteed by the caller.
         unsafe { vandq_u64(vcltzq_s64(vreinterpretq_s64_u64(self)), other) }
     }
+}
 
+impl Single for uint64x2_t {
     #[inline(always)]
     unsafe fn is_zero(self) -> bool {
         // SAFETY: guaranteed by the caller.
@@ -164,12 +170,6 @@ impl Doubles for float64x2_t {
     unsafe fn less_product(self, a: Self, b: Self) -> Self {
         // SAFETY: guaranteed by the caller.
         unsafe { vfmsq_f64(self, a, b) }
-    }
-
-    #[inline(always)]
-    unsafe fn round(self) -> Self {
-        // SAFETY: guaranteed by the caller.
-        unsafe { vrndnq_f64(self) }
     }
 
     #[inline(always)]

@@ -29,6 +29,7 @@ pub(crate) static SCALAR: KernelTable = KernelTable {
     round_sum,
     ntt_forward,
     ntt_forward_groups,
+    ntt_forward_sums: ntt_forward_groups,
     ntt_forward_block,
     ntt_inverse,
     ntt_inverse_block,

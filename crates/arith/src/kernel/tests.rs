@@ -112,10 +112,15 @@ fn sums_of_any_number_of_terms_reduce_once() {
     for q in primes(4).into_iter().chain([3, (1 << 50) - 27, (1 << 62) - 57]) {
         for isa in available() {
             let m = Modulus::with_isa(q, isa).unwrap();
-            for terms in [0, 1, 2, 7, 8, 9, 14, 15, 16, 30, 31, 47] {
+            for terms in [0, 1, 2, 7, 8, 9, 14, 15, 16, 30, 31, 47, 65] {
                 let len = 19;
-                let a: Vec<_> = (0..terms).map(|k| residues(q, len, k)).collect();
-                let b: Vec<_> = (0..terms).map(|k| residues(q, len, 100 + k)).collect();
+                // One column where every residue is the largest.
+                let largest = |mut row: Vec<u64>| {
+                    row[0] = q - 1;
+                    row
+                };
+                let a: Vec<_> = (0..terms).map(|k| largest(residues(q, len, k))).collect();
+                let b: Vec<_> = (0..terms).map(|k| largest(residues(q, len, 100 + k))).collect();
                 // All words of the first and last column, of a vector and of the rest, have their
                 // maximum.
                 let bits = if q < 1 << 50 { 52.min(100 - m.bits()) } else { 62 };
@@ -191,7 +196,13 @@ fn sums_of_products_with_packed_words_equal_wide_integers() {
         for (isa, len) in available().flat_map(|isa| LENGTHS.map(|len| (isa, len))) {
             let m = Modulus::with_isa(q, isa).unwrap();
             for terms in [0, 1, 4, 8, 9, 15, 16, 31] {
-                let rows = |salt: u64| (0..terms).map(move |k| residues(q, len, salt + k));
+                let rows = |salt: u64| {
+                    (0..terms).map(move |k| {
+                        let mut row = residues(q, len, salt + k);
+                        row[0] = q - 1;
+                        row
+                    })
+                };
                 let a: Vec<_> = rows(0).collect();
                 let b: Vec<_> = rows(100).collect();
                 let packed: Vec<Vec<u8>> = b
@@ -253,6 +264,47 @@ fn sums_of_the_largest_terms_are_canonical() {
                         let sum: u128 = a.iter().zip(c).map(product).sum();
                         assert_eq!(u128::from(found), sum % u128::from(q), "{q} {isa:?} {terms}");
                     }
+                }
+            }
+        }
+    }
+}
+
+/// Kernels may centre words and constants. Words of 0 and of the maximum next to constants of half
+/// of the modulus are then at both ends, alone and in alternation.
+#[test]
+fn sums_of_words_and_constants_far_from_their_middle_are_canonical() {
+    let len = 11;
+    for q in primes(4) {
+        for (isa, terms) in available().flat_map(|isa| [1, 5, 8, 9, 16, 17, 33].map(|n| (isa, n))) {
+            let m = Modulus::with_isa(q, isa).unwrap();
+            let bits = if q < 1 << 50 { 52.min(100 - m.bits()) } else { 62 };
+            let top = (1u64 << bits) - 1;
+            // Bounds of the words by weight: the same, and different ones.
+            for bounds in [[top; 5], [top, top / 2, top, top / 2, top / 2]] {
+                let most = bounds[4];
+                let word = |t: usize, x: usize| match x % 4 {
+                    0 => 0,
+                    1 => most,
+                    2 => most * (t as u64 % 2),
+                    _ => most / 2 + t as u64 % 2,
+                };
+                let rows: Vec<Vec<u64>> =
+                    (0..terms).map(|t| (0..len).map(|x| word(t, x)).collect()).collect();
+                let rows: Vec<&[u64]> = rows.iter().map(Vec::as_slice).collect();
+                let constant = |k: usize, t: usize| q / 2 + ((k + t * (k / 2)) % 2) as u64;
+                let weights = [0, 1, 2, 3, 4].map(|k| {
+                    let c: Vec<u64> = (0..terms).map(|t| constant(k, t)).collect();
+                    ConstantDot::new(&m, &c, &vec![bounds[k]; terms])
+                });
+                let mut out = vec![vec![9; len]; weights.len()];
+                let mut out_rows: Vec<&mut [u64]> = out.iter_mut().map(Vec::as_mut_slice).collect();
+                ConstantDot::dots(&weights.each_ref(), &mut out_rows, &rows);
+                for (k, x) in (0..weights.len()).flat_map(|k| (0..len).map(move |x| (k, x))) {
+                    let product = |t: usize| u128::from(rows[t][x]) * u128::from(constant(k, t));
+                    let sum: u128 = (0..terms).map(|t| product(t) % u128::from(q)).sum();
+                    let found = u128::from(out[k][x]);
+                    assert_eq!(found, sum % u128::from(q), "{q} {isa:?} {terms} {k} {x}");
                 }
             }
         }

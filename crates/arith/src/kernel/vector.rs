@@ -5,11 +5,10 @@
 //! [`entry_points`] compiles them for an instruction set.
 
 pub(super) mod double;
+pub(super) mod pair;
 pub(super) mod rows;
 pub(super) mod transform;
 
-#[cfg(doc)]
-use crate::ConstantDot;
 use crate::{Modulus, Shoup};
 
 /// A factor as two vectors, from the two words of [`Lanes::factor`].
@@ -91,8 +90,6 @@ pub(super) fn prefetch<const LEVEL: u32>(p: *const u8) {
 /// See [`Vector`].
 pub(super) trait Lanes: Copy {
     type V: Vector;
-    /// A sum of up to `TERMS` products.
-    type Sum: Copy;
 
     /// The largest width of values inside a transform.
     const LIMIT: u32;
@@ -102,27 +99,21 @@ pub(super) trait Lanes: Copy {
     const LAYERS: u32 = Self::LIMIT / 2 - 1;
     /// The number of such layers after [`Lanes::centre`].
     const LAYERS_CENTRED: u32 = Self::LAYERS;
-    /// Layers of a line processed at a time in registers: 2, 3 or 4. A column has at least 3.
+    /// The number of such layers after [`Lanes::mul_centred`] if the next step is
+    /// [`Lanes::reduce`].
+    const LAYERS_TWISTED: u32 = Self::LAYERS;
+    /// Layers of a line processed at a time in registers: 2, 3 or 4.
     const LOG_RADIX: u32;
-    /// Maximum number of products in a sum.
-    const TERMS: usize;
-    /// Sums of products with constants that fit the registers at a time: 1, 2 or 4.
-    const DOTS: usize;
+    /// Layers of a column processed at a time: 2, 3 or 4.
+    const LOG_COLUMN_RADIX: u32;
     /// `true` if values and words have different bits. The values of words in `[0, q)` then have
     /// width 2.
     const CONVERTS: bool;
-    /// `true` if weights are in Montgomery form. [`Lanes::reduce_weighted`] then reduces the sums,
-    /// which may be lazy.
-    const WEIGHS: bool = false;
 
     /// Converts a factor to the two words of the vectors. The first determines the second.
     fn factor(m: &Modulus, w: Shoup) -> [u64; 2];
     /// Returns the residue of a factor with the first word `first`.
     fn residue(m: &Modulus, first: u64) -> u64;
-    /// Converts a constant in `[0, q)` to the form that sums with weights use.
-    fn weight(_: &Modulus, c: u64) -> u64 {
-        c
-    }
 
     unsafe fn new(m: &Modulus) -> Self;
 
@@ -137,7 +128,7 @@ pub(super) trait Lanes: Copy {
     /// width 2 if `LIMIT` is 4.
     unsafe fn centre(self, a: Self::V) -> Self::V;
     /// Converts words to values in the range of [`Lanes::centre`]. The words are in `[0, q)`, or in
-    /// `[0, 2 q)` if sums may be lazy.
+    /// `[0, 2 q)` after lazy sums with AVX-512 IFMA.
     unsafe fn enter(self, words: Self::V) -> Self::V;
     /// Returns `a w` of width 2, for the value of any word or any value that occurs in a transform.
     unsafe fn mul_lazy(self, a: Self::V, w: Factor<Self>) -> Self::V;
@@ -156,29 +147,8 @@ pub(super) trait Lanes: Copy {
     /// `a - b + q` for words in `[0, q)`.
     unsafe fn sub_lazy(self, a: Self::V, b: Self::V) -> Self::V;
 
-    unsafe fn empty_sum() -> Self::Sum;
-    /// Adds the products of words. If the table has a wide one, the two words have at most 100 bits
-    /// together.
-    unsafe fn accumulate(sum: Self::Sum, a: Self::V, b: Self::V) -> Self::Sum;
-    /// Reduces a sum to words in `[0, q)`.
-    unsafe fn reduce_sum(self, sum: Self::Sum) -> Self::V;
-
-    /// The initial value of sums with weights.
-    #[inline(always)]
-    unsafe fn empty_weighted(self) -> Self::Sum {
-        // SAFETY: guaranteed by the caller.
-        unsafe { Self::empty_sum() }
-    }
-    /// Reduces a sum with weights of [`ConstantDot::width`] at most `2^LOG_WIDTH` to words in
-    /// `[0, q)`, or in `[0, 2 q)` if `LAZY`.
-    #[inline(always)]
-    unsafe fn reduce_weighted<const LOG_WIDTH: u32, const LAZY: bool>(
-        self,
-        sum: Self::Sum,
-    ) -> Self::V {
-        // SAFETY: guaranteed by the caller.
-        unsafe { self.reduce_sum(sum) }
-    }
+    /// `a b` for words in `[0, q)`.
+    unsafe fn mul(self, a: Self::V, b: Self::V) -> Self::V;
 }
 
 /// Defines the row kernels and transforms of a [`KernelTable`](crate::kernel::KernelTable)
@@ -192,8 +162,6 @@ macro_rules! entry_points {
             mul_add(
                 m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, c: *const u64, len: usize
             );
-            mul_sum(m: &Modulus, out: *mut u64, a: &[*const u64], b: &[*const u64], len: usize);
-            dot(weights: &[&ConstantDot], out: &[*mut u64], a: Rows<'_>, lazy: bool, len: usize);
             scale(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize);
             scale_add(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize);
             sub_scale(

@@ -11,7 +11,7 @@
 //! `k >= LIMIT`, less than `1 + f` moduli remain above these, and the layers need at most
 //! `LIMIT + f` moduli.
 
-use super::{Factor, splat};
+use super::{Factor, splat, sums::Sums};
 use crate::{
     Modulus, Shoup,
     kernel::{TERMS, vector::Lanes},
@@ -46,16 +46,13 @@ pub(super) struct Sum {
 
 impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
     type V = __m512i;
-    type Sum = Sum;
 
     const LIMIT: u32 = LIMIT;
     const LAYERS_CENTRED: u32 = (LIMIT - 1) / 2;
     // 32 registers hold sixteen values and their factors.
     const LOG_RADIX: u32 = 4;
-    const TERMS: usize = TERMS;
-    const DOTS: usize = 4;
+    const LOG_COLUMN_RADIX: u32 = 4;
     const CONVERTS: bool = false;
-    const WEIGHS: bool = true;
 
     fn factor(_: &Modulus, w: Shoup) -> [u64; 2] {
         // The quotient for a radix of 2^52 is the upper part of the one for 2^64.
@@ -64,11 +61,6 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
 
     fn residue(_: &Modulus, first: u64) -> u64 {
         first
-    }
-
-    /// `c 2^52 mod q`.
-    fn weight(m: &Modulus, c: u64) -> u64 {
-        m.mul(c, m.radix().value)
     }
 
     #[inline(always)]
@@ -191,6 +183,25 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
     unsafe fn sub_lazy(self, a: __m512i, b: __m512i) -> __m512i {
         // SAFETY: guaranteed by the caller.
         unsafe { _mm512_add_epi64(_mm512_sub_epi64(a, b), self.q) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.reduce_sum(Self::accumulate(Self::empty_sum(), a, b)) }
+    }
+}
+
+impl<const LIMIT: u32> Sums for Narrow<LIMIT> {
+    type Sum = Sum;
+
+    const TERMS: usize = TERMS;
+    const DOTS: usize = 4;
+    const WEIGHS: bool = true;
+
+    /// `c 2^52 mod q`.
+    fn weight(m: &Modulus, c: u64) -> u64 {
+        m.mul(c, m.radix().value)
     }
 
     #[inline(always)]

@@ -1,15 +1,18 @@
 //! Row kernels that need instructions of AVX-512: packed words, signed bytes and sums of
 //! fractions.
 
-use super::{LANES, load, splat, store};
+use super::{
+    LANES, load, splat, store,
+    sums::{Residues, Sums, write_sums},
+};
 use crate::{
     Modulus,
     fraction::{Fraction, UNDECIDED},
     kernel::{
         SCALAR,
         vector::{
-            AHEAD_BYTES, Lanes, prefetch,
-            rows::{ABREAST, Residues, advance, full, write_sums},
+            AHEAD_BYTES, prefetch,
+            rows::{ABREAST, advance, full},
         },
     },
 };
@@ -77,7 +80,7 @@ impl Packing {
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,avx512vbmi")]
-pub(super) unsafe fn mul_sum_packed<L: Lanes<V = __m512i>>(
+pub(super) unsafe fn mul_sum_packed<L: Sums<V = __m512i>>(
     m: &Modulus,
     out: &[*mut u64],
     a: &[&[*const u64]],
@@ -102,7 +105,7 @@ pub(super) unsafe fn mul_sum_packed<L: Lanes<V = __m512i>>(
 
 /// Unpacks each word once for all sums.
 #[inline(always)]
-unsafe fn mul_sums_packed<L: Lanes<V = __m512i>, const SUMS: usize>(
+unsafe fn mul_sums_packed<L: Sums<V = __m512i>, const SUMS: usize>(
     m: &Modulus,
     out: [*mut u64; SUMS],
     a: [&[*const u64]; SUMS],
@@ -179,7 +182,7 @@ pub(in crate::kernel) unsafe fn pick(out: &mut [u64], a: &[u64], source: &[u16])
     end
 }
 
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl")]
 pub(super) unsafe fn lift(m: &Modulus, out: *mut u64, a: *const i8, len: usize) {
     let end = full::<__m512i>(len);
     // SAFETY: the table's contract.

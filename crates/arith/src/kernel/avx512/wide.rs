@@ -4,7 +4,7 @@
 //! multiply-add on operands cut in two: seven multiply-adds per term, and one reduction of the
 //! 128-bit sum.
 
-use super::{Factor, splat};
+use super::{Factor, splat, sums::Sums};
 use crate::{
     Modulus, Shoup,
     kernel::{TERMS, vector::Lanes},
@@ -58,13 +58,11 @@ unsafe fn fold(a: __m512i, m: __m512i) -> __m512i {
 
 impl Lanes for Wide {
     type V = __m512i;
-    type Sum = Sum;
 
     const LIMIT: u32 = 4;
     // Radix 16 would not keep the longer arithmetic in registers (performance log, transforms).
     const LOG_RADIX: u32 = 3;
-    const TERMS: usize = TERMS;
-    const DOTS: usize = 1;
+    const LOG_COLUMN_RADIX: u32 = 3;
     const CONVERTS: bool = false;
 
     fn factor(_: &Modulus, w: Shoup) -> [u64; 2] {
@@ -170,6 +168,19 @@ impl Lanes for Wide {
         // SAFETY: guaranteed by the caller.
         unsafe { _mm512_add_epi64(_mm512_sub_epi64(a, b), self.q) }
     }
+
+    #[inline(always)]
+    unsafe fn mul(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.reduce_sum(Self::accumulate(Self::empty_sum(), a, b)) }
+    }
+}
+
+impl Sums for Wide {
+    type Sum = Sum;
+
+    const TERMS: usize = TERMS;
+    const DOTS: usize = 1;
 
     #[inline(always)]
     unsafe fn empty_sum() -> Sum {

@@ -11,12 +11,12 @@
 
 use super::{
     Factor, Lanes, Vector,
-    rows::{ABREAST, Residues, advance, full, write_sums},
+    rows::{ABREAST, MAX_LANES, advance, full, padded},
 };
 use crate::{
-    Modulus, Shoup,
+    ConstantDot, Modulus, Shoup,
     fraction::{Fraction, UNDECIDED},
-    kernel::SCALAR,
+    kernel::{Rows, SCALAR},
 };
 
 /// A vector of words whose bits can be reinterpreted as doubles.
@@ -26,6 +26,9 @@ use crate::{
 pub trait Words: Vector {
     type Doubles: Doubles<Words = Self>;
 
+    /// `log2` of the number of values that stay in registers during a sweep.
+    const LOG_RADIX: u32;
+
     /// Reinterprets the bits as doubles.
     unsafe fn doubles(self) -> Self::Doubles;
     unsafe fn add(self, other: Self) -> Self;
@@ -34,9 +37,16 @@ pub trait Words: Vector {
     unsafe fn xor(self, other: Self) -> Self;
     /// Returns `other` where the word is negative as a signed word, else 0.
     unsafe fn if_negative(self, other: Self) -> Self;
+}
+
+/// Words that are read from memory in packed form, and tested.
+///
+/// # Safety
+/// See [`Vector`].
+pub trait Single: Words {
     unsafe fn is_zero(self) -> bool;
 
-    /// Returns the source of each byte of a vector for [`Words::unpack`], for packed words of
+    /// Returns the source of each byte of a vector for [`Single::unpack`], for packed words of
     /// `width` bytes, 4 to 7.
     unsafe fn spread(width: usize) -> Self;
     /// Unpacks a vector of packed words from `p` on.
@@ -60,8 +70,6 @@ pub trait Doubles: Copy {
     unsafe fn plus_product(self, a: Self, b: Self) -> Self;
     /// `self - a b`, rounded once.
     unsafe fn less_product(self, a: Self, b: Self) -> Self;
-    /// Rounds to the nearest integer, a half to even.
-    unsafe fn round(self) -> Self;
     unsafe fn floor(self) -> Self;
     /// Returns `other` where `self` is below zero, else 0.
     unsafe fn if_negative(self, other: Self) -> Self;
@@ -79,30 +87,39 @@ pub struct Double<W: Words> {
 }
 
 /// Sums of products in two parts. The upper part has an exponent that no addition changes, so the
-/// difference of two upper parts is the rounded product.
+/// difference of two upper parts is the rounded product. The lower part is minus the sum of what
+/// rounding added, an integer of at most `2^52`, and of a residue that the sum started with.
 #[derive(Clone, Copy)]
 pub struct Sum<D> {
-    /// `2^103` plus a multiple of `2^51`.
     high: D,
     low: D,
 }
 
-/// Initial upper part of a sum. Its exponent stays the same while up to eight products are added.
-const SUM_START: f64 = (1u128 << 103) as f64;
+/// Returns `log2` of the number of products in a sum: at most 6, since few sums are longer.
+///
+/// Let the upper part start at `2^exponent`, which a sum of `2^t` products never exceeds. Then its
+/// last bit is `2^(exponent - 52)`, each product is rounded by at most half of that, and all
+/// together by at most `2^(exponent + t - 53)`. For `exponent = bits + t` this is at most `2^52`.
+const fn log_terms(bits: u32) -> u32 {
+    let most = (105 - bits) / 2;
+    if most < 6 { most } else { 6 }
+}
+
+/// `2^exponent`, for an exponent of doubles.
+fn power_of_two(exponent: u32) -> f64 {
+    f64::from_bits((1023 + u64::from(exponent)) << 52)
+}
+
 /// Added to an integer below it, this leaves the integer in the low bits.
 const INTEGER: f64 = (1u64 << 52) as f64;
 /// Added to a number below `2^51` and subtracted again, this rounds it to an integer.
 const ROUND: f64 = 1.5 * INTEGER;
+/// Added to a number of at most `2^53` and subtracted again, this rounds it to a multiple of four.
+const ROUND_TO_FOURS: f64 = 4.0 * ROUND;
 
 impl<W: Words> Double<W> {
-    /// Returns `a - c q` for the integer `c` nearest to `estimate`, where that is exact.
-    #[inline(always)]
-    unsafe fn remainder(self, a: W::Doubles, estimate: W::Doubles) -> W::Doubles {
-        // SAFETY: guaranteed by the caller.
-        unsafe { a.less_product(estimate.round(), self.q) }
-    }
-
-    /// Computes [`Double::remainder`] for an estimate `a b` below `2^51`.
+    /// Returns `whole - c q` for the integer `c` nearest to the estimate `a b`, which is below
+    /// `2^51`, where the result is exact.
     #[inline(always)]
     unsafe fn less_multiple(self, whole: W::Doubles, a: W::Doubles, b: W::Doubles) -> W::Doubles {
         // SAFETY: guaranteed by the caller.
@@ -117,10 +134,42 @@ impl<W: Words> Double<W> {
     unsafe fn product(self, a: W, w: Factor<Self>) -> W::Doubles {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let [a, w, quotient] = [a, w.0, w.1].map(|v| v.doubles());
+            // No closures here: compilers may give up inlining before they reach the instructions
+            // inside (performance log, AVX2).
+            let a = a.doubles();
+            let quotient = w.1.doubles();
+            let w = w.0.doubles();
             let high = a.mul(w);
             let rounded_up = high.less_product(a, w);
             self.less_multiple(high, a, quotient).sub(rounded_up)
+        }
+    }
+
+    /// Adds a product to a sum.
+    #[inline(always)]
+    unsafe fn added(sum: Sum<W::Doubles>, a: W::Doubles, b: W::Doubles) -> Sum<W::Doubles> {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let high = sum.high.plus_product(a, b);
+            let rounded_up = high.sub(sum.high).less_product(a, b);
+            Sum { high, low: sum.low.sub(rounded_up) }
+        }
+    }
+
+    /// Reduces a sum that started at `start` to at most `(q + 1) / 2` in magnitude.
+    ///
+    /// The quotient of the upper part is at most `2^53`. The rounded reciprocal shifts it by at most
+    /// 1, and rounding to a multiple of four by 2, so at most `3 q` remain. With the lower part
+    /// these are less than `3 2^50 + 2^52 + 2^49 < 2^53`.
+    #[inline(always)]
+    unsafe fn residue_of(self, sum: Sum<W::Doubles>, start: W::Doubles) -> W::Doubles {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let round = W::Doubles::splat(ROUND_TO_FOURS);
+            let high = sum.high.sub(start);
+            let quotient = round.plus_product(high, self.inverse).sub(round);
+            let sum = high.less_product(quotient, self.q).add(sum.low);
+            self.less_multiple(sum, sum, self.inverse)
         }
     }
 
@@ -144,14 +193,17 @@ unsafe fn words<D: Doubles>(a: D) -> D::Words {
 
 impl<W: Words> Lanes for Double<W> {
     type V = W;
-    type Sum = Sum<W::Doubles>;
 
     const LIMIT: u32 = 8;
-    // Sixteen registers hold eight values, but not their factors too (performance log, AVX2).
-    const LOG_RADIX: u32 = 2;
-    // More products would change the exponent of the upper part of a sum.
-    const TERMS: usize = 8;
-    const DOTS: usize = 1;
+    // Reduced products are at most `5/8 q`. Values of at most `q` are below `3.5 q` after four
+    // layers.
+    const LAYERS: u32 = 4;
+    // Twisted values are at most `5/8 q`, and at most `15/4 q` before a sixth layer. After it they
+    // are below `2^53`, so that `reduce` is exact.
+    const LAYERS_TWISTED: u32 = 6;
+    const LOG_RADIX: u32 = W::LOG_RADIX;
+    // Inverse columns of radix 16 do not stay in registers (performance log, AVX-512 without IFMA).
+    const LOG_COLUMN_RADIX: u32 = if W::LOG_RADIX < 3 { W::LOG_RADIX } else { 3 };
     const CONVERTS: bool = true;
 
     fn factor(m: &Modulus, w: Shoup) -> [u64; 2] {
@@ -266,76 +318,68 @@ impl<W: Words> Lanes for Double<W> {
         unsafe { a.sub(b).add(self.q_words) }
     }
 
+    /// The quotient is below `q`. The rounded reciprocal shifts it by less than `1/8`, so `5/8 q`
+    /// and the part rounded off remain, less than `q`.
     #[inline(always)]
-    unsafe fn empty_sum() -> Self::Sum {
-        // SAFETY: guaranteed by the caller.
-        unsafe { Sum { high: W::Doubles::splat(SUM_START), low: W::Doubles::splat(0.0) } }
-    }
-
-    /// Exact: eight products below `2^100` keep `high` below `2^104` and round to multiples of
-    /// `2^51`. The parts rounded off are at most `2^50` each, together `2^53`.
-    #[inline(always)]
-    unsafe fn accumulate(sum: Self::Sum, a: W, b: W) -> Self::Sum {
+    unsafe fn mul(self, a: W, b: W) -> W {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let [a, b] = [a, b].map(|v| Self::value(v).doubles());
-            let high = sum.high.plus_product(a, b);
-            let rounded_up = high.sub(sum.high).less_product(a, b);
-            Sum { high, low: sum.low.sub(rounded_up) }
-        }
-    }
-
-    /// The quotient of the upper part is below `2^55` for `q < 2^48`, and `2^53` next to `2^50`.
-    /// Its estimate is off by `2^-52` of it and a rounding, so the remainder is below `9 q` and
-    /// `3 q` respectively, always below `2^52`. The remainder of the lower part is below `2 q`.
-    #[inline(always)]
-    unsafe fn reduce_sum(self, sum: Self::Sum) -> W {
-        // SAFETY: guaranteed by the caller.
-        unsafe {
-            let high = sum.high.sub(W::Doubles::splat(SUM_START));
-            let high = self.remainder(high, high.mul(self.inverse));
-            let low = self.remainder(sum.low, sum.low.mul(self.inverse));
-            self.fold(self.reduce(high.add(low).words()))
+            let a = Self::value(a).doubles();
+            let b = Self::value(b).doubles();
+            let high = a.mul(b);
+            let rounded_up = high.less_product(a, b);
+            let rest = self.less_multiple(high, high, self.inverse);
+            self.fold(rest.sub(rounded_up).words())
         }
     }
 }
 
 /// Defines the [`KernelTable`](crate::kernel::KernelTable) for primes below `2^50` with vectors
-/// `$words`, compiled for the CPU features `$features`.
+/// `$words`, and `$lanes` in transforms, compiled for the CPU features `$features`. Small coefficients are lifted by the kernel
+/// `$lift`, if any.
 macro_rules! kernels {
-    ($name:literal, $words:ty, $features:literal) => {
+    ($name:literal, $words:ty, $lanes:ty, $features:literal $(, $lift:expr)?) => {
         $crate::kernel::vector::entry_points!($features);
         $crate::kernel::vector::entry_points! {
-            $features, $crate::kernel::vector::double, Words;
+            $features, $crate::kernel::vector::double, Single;
             mul_sum_packed(
                 m: &Modulus, out: &[*mut u64], a: &[Rows<'_>], b: &[*const u8], len: usize
             );
+            mul_sum(m: &Modulus, out: *mut u64, a: &[*const u64], b: &[*const u64], len: usize);
             round_sum(f: &[Fraction], y: &[*const u64], out: *mut u64, len: usize) -> bool;
+            dot(weights: &[&ConstantDot], out: &[*mut u64], a: Rows<'_>, lazy: bool, len: usize);
+        }
+        $crate::kernel::vector::entry_points! {
+            $features, $crate::kernel::vector::transform, Lanes;
+            forward_sums(t: &NttTable, groups: *mut u64, count: usize);
         }
 
-        pub(super) static BELOW_50: KernelTable = KernelTable {
+        pub(in crate::kernel) static BELOW_50: KernelTable = KernelTable {
             name: $name,
             // Words of more than 52 bits are no exact doubles.
             wide: Some(&SCALAR),
             add: add::<Double<$words>>,
             sub: sub::<Double<$words>>,
             mul_add: mul_add::<Double<$words>>,
-            mul_sum: mul_sum::<Double<$words>>,
+            mul_sum: mul_sum::<$words>,
             mul_sum_packed: mul_sum_packed::<$words>,
-            dot: dot::<Double<$words>>,
+            weight: double::weight,
+            dot: dot::<$words>,
             scale: scale::<Double<$words>>,
             scale_add: scale_add::<Double<$words>>,
             sub_scale: sub_scale::<Double<$words>>,
             add_constant: add_constant::<Double<$words>>,
             round_sum: round_sum::<$words>,
-            ntt_forward: forward::<Double<$words>>,
-            ntt_forward_groups: forward_groups::<Double<$words>>,
-            ntt_forward_block: forward_block::<Double<$words>>,
-            ntt_inverse: inverse::<Double<$words>>,
-            ntt_inverse_block: inverse_block::<Double<$words>>,
-            ntt_inverse_groups: inverse_groups::<Double<$words>>,
+            ntt_forward: forward::<Double<$lanes>>,
+            ntt_forward_groups: forward_groups::<Double<$lanes>>,
+            ntt_forward_sums: forward_sums::<Double<$lanes>>,
+            ntt_forward_block: forward_block::<Double<$lanes>>,
+            ntt_inverse: inverse::<Double<$lanes>>,
+            ntt_inverse_block: inverse_block::<Double<$lanes>>,
+            ntt_inverse_groups: inverse_groups::<Double<$lanes>>,
             min_log_n: transform::MIN_LOG_N,
-            twiddles: transform::twiddles::<Double<$words>>,
+            twiddles: transform::twiddles::<Double<$lanes>>,
+            $(lift: $lift,)?
             // Packing, unpacking and small coefficients stay portable: only making, reading and
             // writing keys and encryption use them (performance log, AVX2).
             ..SCALAR
@@ -344,33 +388,394 @@ macro_rules! kernels {
 }
 pub(in crate::kernel) use kernels;
 
+/// Returns the bits of a centred constant.
+pub fn weight(m: &Modulus, c: u64) -> u64 {
+    (m.centered(c) as f64).to_bits()
+}
+
+/// Pairs of factors of `S` sums.
+///
+/// # Safety
+/// See [`Vector`]. `t` is the number of a row, and a vector at place `x` is within the rows.
+trait Factors<W: Words, const S: usize>: Copy {
+    /// Returns term `t` of each sum at place `x`.
+    unsafe fn term(self, t: usize, x: usize) -> [[W::Doubles; 2]; S];
+}
+
+/// Sums modulo one prime.
+#[derive(Clone, Copy)]
+struct Target<W: Words> {
+    lanes: Double<W>,
+    /// Initial upper part of each part of a sum.
+    start: W::Doubles,
+    /// Initial lower part of the first part.
+    first: W::Doubles,
+    /// `log2` of the terms of a part.
+    log_terms: u32,
+}
+
+impl<W: Words> Target<W> {
+    /// Sums of products of two residues. A quotient is less than `2^(terms + bits) <= 2^53`.
+    ///
+    /// # Safety
+    /// See [`Vector`].
+    #[inline(always)]
+    unsafe fn residues(m: &Modulus) -> Self {
+        let bits = 2 * m.bits();
+        let log_terms = log_terms(bits);
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            Self {
+                lanes: Double::new(m),
+                start: W::Doubles::splat(power_of_two(bits + log_terms)),
+                first: W::Doubles::splat(0.0),
+                log_terms,
+            }
+        }
+    }
+
+    /// Sums of products of weights and words, both centred. Words are centred by subtracting half
+    /// of the largest one. The subtraction that makes a word a double does this too, so it costs
+    /// nothing and saves a bit.
+    ///
+    /// # Safety
+    /// See [`Vector`].
+    #[inline(always)]
+    unsafe fn weighted(weights: &ConstantDot) -> Self {
+        let m = weights.modulus();
+        let word_bits = (u64::BITS - weights.widest().leading_zeros()).max(1);
+        debug_assert!(word_bits <= 52 && word_bits + m.bits() <= 100);
+        // Magnitudes are at most half as large. The sum has a sign, so it moves the upper part by
+        // half of its start in both directions.
+        let bits = word_bits - 1 + m.bits() - 1 + 1;
+        // A quotient is at most `2^(terms + word_bits - 2)`.
+        let log_terms = log_terms(bits).min(55 - word_bits);
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            Self {
+                lanes: Double::new(m),
+                start: W::Doubles::splat(1.5 * power_of_two(bits + log_terms)),
+                first: W::Doubles::splat(m.centered(weights.middle().1) as f64),
+                log_terms,
+            }
+        }
+    }
+}
+
+/// Returns sums of `terms` products at place `x`, of `V` vectors side by side, at most `(q + 1) / 2`
+/// in magnitude.
 #[inline(always)]
-pub unsafe fn mul_sum_packed<W: Words>(
+unsafe fn sums<W: Words, const S: usize, const V: usize>(
+    targets: [Target<W>; S],
+    factors: impl Factors<W, S>,
+    terms: usize,
+    x: usize,
+) -> [[W::Doubles; V]; S] {
+    let mut part = terms;
+    for target in targets {
+        part = part.min(1 << target.log_terms);
+    }
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let mut sums = [[Sum { high: targets[0].start, low: targets[0].first }; V]; S];
+        for (sums, target) in sums.iter_mut().zip(targets) {
+            *sums = [Sum { high: target.start, low: target.first }; V];
+        }
+        let mut t = 0;
+        loop {
+            let end = terms.min(t + part);
+            while t < end {
+                for v in 0..V {
+                    let pairs = factors.term(t, x + v * W::LANES);
+                    for (sums, [a, b]) in sums.iter_mut().zip(pairs) {
+                        sums[v] = Double::<W>::added(sums[v], a, b);
+                    }
+                }
+                t += 1;
+            }
+            // The residue of a part is in the lower part of the next one.
+            for (sums, target) in sums.iter_mut().zip(targets) {
+                for sum in sums {
+                    let residue = target.lanes.residue_of(*sum, target.start);
+                    *sum = Sum { high: target.start, low: residue };
+                }
+            }
+            if t == terms {
+                break;
+            }
+        }
+        let mut residues = [[targets[0].first; V]; S];
+        for s in 0..S {
+            for v in 0..V {
+                residues[s][v] = sums[s][v].low;
+            }
+        }
+        residues
+    }
+}
+
+/// Stores `V` vectors of each sum at place `x` of each output: doubles if `lazy`, else words in
+/// `[0, q)`.
+#[inline(always)]
+unsafe fn store_sums<W: Words, const S: usize, const V: usize>(
+    targets: [Target<W>; S],
+    out: [*mut u64; S],
+    factors: impl Factors<W, S>,
+    terms: usize,
+    x: usize,
+    lazy: bool,
+) {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let sums = sums::<W, S, V>(targets, factors, terms, x);
+        for s in 0..S {
+            for (v, sum) in sums[s].iter().enumerate() {
+                let sum = sum.words();
+                let sum = if lazy { sum } else { targets[s].lanes.fold(sum) };
+                sum.store(out[s].add(x + v * W::LANES));
+            }
+        }
+    }
+}
+
+/// Runs [`store_sums`] on the words before `end`, full vectors.
+#[inline(always)]
+unsafe fn write_sums<W: Words, const S: usize, const V: usize>(
+    targets: [Target<W>; S],
+    out: [*mut u64; S],
+    factors: impl Factors<W, S>,
+    terms: usize,
+    end: usize,
+    lazy: bool,
+) {
+    let wide = end / (V * W::LANES) * (V * W::LANES);
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        for x in (0..wide).step_by(V * W::LANES) {
+            store_sums::<W, S, V>(targets, out, factors, terms, x, lazy);
+        }
+        for x in (wide..end).step_by(W::LANES) {
+            store_sums::<W, S, 1>(targets, out, factors, terms, x, lazy);
+        }
+    }
+}
+
+/// The same words, centred, and weights of each sum.
+#[derive(Clone, Copy)]
+struct Weights<'a, W: Words, const S: usize> {
+    a: Rows<'a>,
+    /// Subtracted from the bits of a word as a double next to [`INTEGER`].
+    offset: W::Doubles,
+    weights: [*const u64; S],
+}
+
+impl<W: Words, const S: usize> Factors<W, S> for Weights<'_, W, S> {
+    #[inline(always)]
+    unsafe fn term(self, t: usize, x: usize) -> [[W::Doubles; 2]; S] {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let word = W::load(self.a.get_unchecked(t).add(x));
+            let word = word.or(W::Doubles::splat(INTEGER).words()).doubles().sub(self.offset);
+            let mut pairs = [[word; 2]; S];
+            for (pair, weights) in pairs.iter_mut().zip(self.weights) {
+                pair[1] = W::splat(*weights.add(t)).doubles();
+            }
+            pairs
+        }
+    }
+}
+
+/// Rows of each sum, and rows that they share.
+#[derive(Clone, Copy)]
+struct Plain<'a, const S: usize> {
+    a: [Rows<'a>; S],
+    b: Rows<'a>,
+}
+
+impl<W: Words, const S: usize> Factors<W, S> for Plain<'_, S> {
+    #[inline(always)]
+    unsafe fn term(self, t: usize, x: usize) -> [[W::Doubles; 2]; S] {
+        // SAFETY: guaranteed by the caller.
+        unsafe { shared(self.a, t, x, W::load(self.b.get_unchecked(t).add(x))) }
+    }
+}
+
+/// [`Plain`], with packed words of `width` bytes in the shared rows.
+#[derive(Clone, Copy)]
+struct Packed<'a, W: Single, const S: usize> {
+    a: [Rows<'a>; S],
+    b: &'a [*const u8],
+    width: usize,
+    spread: W,
+}
+
+impl<W: Single, const S: usize> Factors<W, S> for Packed<'_, W, S> {
+    #[inline(always)]
+    unsafe fn term(self, t: usize, x: usize) -> [[W::Doubles; 2]; S] {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let packed = self.b.get_unchecked(t).add(x * self.width);
+            shared(self.a, t, x, W::unpack(packed, self.width, self.spread))
+        }
+    }
+}
+
+/// Returns the words of each sum as doubles, each with the word that all share.
+#[inline(always)]
+unsafe fn shared<W: Words, const S: usize>(
+    a: [Rows<'_>; S],
+    t: usize,
+    x: usize,
+    b: W,
+) -> [[W::Doubles; 2]; S] {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let mut pairs = [[Double::value(b).doubles(); 2]; S];
+        for (pair, a) in pairs.iter_mut().zip(a) {
+            pair[0] = Double::value(W::load(a.get_unchecked(t).add(x))).doubles();
+        }
+        pairs
+    }
+}
+
+/// Sums over one reading of the words, up to four at a time. Results for the next transform are
+/// doubles around zero.
+#[inline(always)]
+pub unsafe fn dot<W: Words>(
+    weights: &[&ConstantDot],
+    out: &[*mut u64],
+    a: Rows<'_>,
+    lazy: bool,
+    len: usize,
+) {
+    let mut k = 0;
+    // SAFETY: the table's contract.
+    unsafe {
+        while let (&[w0, w1, w2, w3, ..], &[o0, o1, o2, o3, ..]) = (&weights[k..], &out[k..]) {
+            if !alike([w0, w1, w2, w3]) {
+                break;
+            }
+            dots_of::<W, 4, 1>([w0, w1, w2, w3], [o0, o1, o2, o3], a, lazy, len);
+            k += 4;
+        }
+        while let (&[w0, w1, ..], &[o0, o1, ..]) = (&weights[k..], &out[k..]) {
+            if !alike([w0, w1]) {
+                break;
+            }
+            dots_of::<W, 2, 2>([w0, w1], [o0, o1], a, lazy, len);
+            k += 2;
+        }
+        for (&weights, &out) in weights[k..].iter().zip(&out[k..]) {
+            dots_of::<W, 1, ABREAST>([weights], [out], a, lazy, len);
+        }
+    }
+}
+
+/// Returns `true` if words can be centred once for all weights.
+fn alike<const S: usize>(weights: [&ConstantDot; S]) -> bool {
+    weights.iter().all(|w| w.widest() == weights[0].widest())
+}
+
+/// Sums for `S` weights, of `V` vectors side by side.
+#[inline(always)]
+unsafe fn dots_of<W: Words, const S: usize, const V: usize>(
+    weights: [&ConstantDot; S],
+    out: [*mut u64; S],
+    a: Rows<'_>,
+    lazy: bool,
+    len: usize,
+) {
+    let end = full::<W>(len);
+    // SAFETY: the table's contract.
+    unsafe {
+        let mut targets = [Target::<W>::weighted(weights[0]); S];
+        for (target, weights) in targets.iter_mut().zip(weights) {
+            *target = Target::weighted(weights);
+        }
+        let factors = Weights::<W, S> {
+            a,
+            offset: W::Doubles::splat(INTEGER + weights[0].middle().0 as f64),
+            weights: weights.map(|weights| weights.factors().as_ptr()),
+        };
+        write_sums::<W, S, V>(targets, out, factors, a.len(), end, lazy);
+        if end < len {
+            // Padded, because the scalar kernels cannot read the weights.
+            let rest = padded(a, end, len);
+            let rest: Vec<*const u64> = rest.iter().map(|row| row.as_ptr()).collect();
+            let mut words = [[0; MAX_LANES]; S];
+            let places = words.each_mut().map(|row| row.as_mut_ptr());
+            let factors = Weights { a: &rest, ..factors };
+            store_sums::<W, S, 1>(targets, places, factors, a.len(), 0, lazy);
+            for (words, out) in words.iter().zip(out) {
+                words[..len - end].as_ptr().copy_to(out.add(end), len - end);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+pub unsafe fn mul_sum<W: Words>(
+    m: &Modulus,
+    out: *mut u64,
+    a: &[*const u64],
+    b: &[*const u64],
+    len: usize,
+) {
+    let end = full::<W>(len);
+    // SAFETY: the table's contract.
+    unsafe {
+        let factors = Plain { a: [a], b };
+        write_sums::<W, 1, ABREAST>([Target::residues(m)], [out], factors, a.len(), end, false);
+        if end < len {
+            (SCALAR.mul_sum)(m, out.add(end), &advance(a, end), &advance(b, end), len - end);
+        }
+    }
+}
+
+/// Sums with the same packed words two at a time, which unpacks these once. Two vectors side by side
+/// hide the latency of a product already, since unpacking takes as long.
+#[inline(always)]
+pub unsafe fn mul_sum_packed<W: Single>(
     m: &Modulus,
     out: &[*mut u64],
-    a: &[&[*const u64]],
+    a: &[Rows<'_>],
+    b: &[*const u8],
+    len: usize,
+) {
+    let pairs = out.len() / 2 * 2;
+    // SAFETY: the table's contract.
+    unsafe {
+        for k in (0..pairs).step_by(2) {
+            packed_sums::<W, 2, 2>(m, [out[k], out[k + 1]], [a[k], a[k + 1]], b, len);
+        }
+        for k in pairs..out.len() {
+            packed_sums::<W, 1, 2>(m, [out[k]], [a[k]], b, len);
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn packed_sums<W: Single, const S: usize, const V: usize>(
+    m: &Modulus,
+    out: [*mut u64; S],
+    a: [Rows<'_>; S],
     b: &[*const u8],
     len: usize,
 ) {
     let width = m.packed_bytes();
     // The two halves of a vector overlap within its packed bytes only from this width on.
     let end = if width < 4 { 0 } else { full::<W>(len) };
-    for (&out, a) in out.iter().zip(a) {
-        // SAFETY: the table's contract; packed words of moduli below 2^50 have at most seven bytes.
-        unsafe {
-            if end > 0 {
-                let lanes = Double::<W>::new(m);
-                let spread = W::spread(width);
-                let factors = |t: usize, i: usize| {
-                    let packed = b.get_unchecked(t).add(i * width);
-                    [(W::load(a.get_unchecked(t).add(i)), W::unpack(packed, width, spread))]
-                };
-                write_sums::<_, Residues, 1, ABREAST>([lanes], [out], a.len(), factors, end);
-            }
-            if end < len {
-                let a = advance(a, end);
-                let b = advance(b, end * width);
-                (SCALAR.mul_sum_packed)(m, &[out.add(end)], &[&a], &b, len - end);
+    // SAFETY: the table's contract; packed words of moduli below 2^50 have at most seven bytes.
+    unsafe {
+        if end > 0 {
+            let targets = [Target::residues(m); S];
+            let factors = Packed { a, b, width, spread: W::spread(width) };
+            write_sums::<W, S, V>(targets, out, factors, b.len(), end, false);
+        }
+        if end < len {
+            let b = advance(b, end * width);
+            for (out, a) in out.into_iter().zip(a) {
+                (SCALAR.mul_sum_packed)(m, &[out.add(end)], &[&advance(a, end)], &b, len - end);
             }
         }
     }
@@ -379,7 +784,7 @@ pub unsafe fn mul_sum_packed<W: Words>(
 /// Sums at most 256 terms below 1, each with an error below `2^-44`: half a unit in the last place
 /// of the sum and the rounding of the reciprocal.
 #[inline(always)]
-pub unsafe fn round_sum<W: Words>(
+pub unsafe fn round_sum<W: Single>(
     fractions: &[Fraction],
     y: &[*const u64],
     out: *mut u64,

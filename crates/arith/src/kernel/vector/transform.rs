@@ -176,13 +176,6 @@ const fn sweep_radix(layers: u32, max: u32, k: u32) -> u32 {
     layers / sweeps + if k < layers % sweeps { 1 } else { 0 }
 }
 
-/// The largest radix of a column. An odd number of layers needs more than two per sweep: sweeps of
-/// two would leave one layer alone.
-#[inline(always)]
-fn column_log_radix<L: Lanes>() -> u32 {
-    L::LOG_RADIX.max(3)
-}
-
 /// Number of blocks of the first layer of sweep `k` of a line.
 #[inline(always)]
 const fn blocks_above<L: Lanes>(k: u32) -> usize {
@@ -203,7 +196,7 @@ const INVERSE: Direction = false;
 /// A run of layers of eight columns or lines.
 #[derive(Clone, Copy)]
 struct Sweep<'a> {
-    /// Number of layers: 2, 3 or 4.
+    /// Number of layers: 1 to 4.
     log_radix: u32,
     /// Blocks of the first layer, or of the last layer of the inverse.
     blocks: usize,
@@ -309,6 +302,8 @@ impl<'a> Sweep<'a> {
         // SAFETY: guaranteed by the caller.
         unsafe {
             match self.log_radix {
+                // What remains of an odd number of layers.
+                1 if L::LOG_COLUMN_RADIX == 2 => self.of_radix::<D, L, _, 2>(lanes, tree),
                 2 => self.of_radix::<D, L, _, 4>(lanes, tree),
                 3 => self.of_radix::<D, L, _, 8>(lanes, tree),
                 _ => self.of_radix::<D, L, _, 16>(lanes, tree),
@@ -390,6 +385,15 @@ const fn runs_through<L: Lanes>() -> bool {
     L::LAYERS >= 9 + 4
 }
 
+/// Returns `true` if sweep `k` of a line needs no [`Lanes::centre`] before its first
+/// [`Lanes::LAYERS`] layers: values stay in the range from the twists, before sweep 1, up to its
+/// end.
+#[inline(always)]
+const fn stays_twisted<L: Lanes>(k: u32) -> bool {
+    let layers = (blocks_above::<L>(k + 1) / blocks_above::<L>(1)).ilog2();
+    k == 1 || layers <= L::LAYERS_TWISTED
+}
+
 /// Runs one forward layer of `BLOCKS` blocks on `R` vectors below node `node`; see
 /// [`Sweep::centred`].
 #[inline(always)]
@@ -453,9 +457,10 @@ unsafe fn inverse_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
     }
 }
 
-/// Runs all layers of eight columns of `lines` lines.
+/// Runs all layers of eight columns of `lines` lines, of canonical `WORDS` or of values that sums
+/// left, which are in the range of [`Lanes::centre`].
 #[inline(always)]
-unsafe fn forward_columns<L: Lanes>(
+unsafe fn forward_columns<L: Lanes, const WORDS: bool>(
     lanes: L,
     tree: Same,
     lines: usize,
@@ -463,19 +468,26 @@ unsafe fn forward_columns<L: Lanes>(
     near: Strided,
 ) {
     let layers = lines.ilog2();
-    let sweeps = layers.div_ceil(column_log_radix::<L>());
+    let sweeps = layers.div_ceil(L::LOG_COLUMN_RADIX);
     let mut blocks = 1;
+    // Layers since values were centred.
+    let mut drifted = 0;
     for k in 0..sweeps {
-        let log_radix = sweep_radix(layers, column_log_radix::<L>(), k);
+        let log_radix = sweep_radix(layers, L::LOG_COLUMN_RADIX, k);
+        drifted += log_radix;
+        let centred = k == 0 || drifted <= L::LAYERS;
+        if !centred {
+            drifted = log_radix;
+        }
         let from = if k == 0 { far } else { near };
         let to = if k + 1 == sweeps { far } else { near };
         let sweep = Sweep { log_radix, blocks, ..Sweep::plain(lines, from, to, Prefetch::NOTHING) };
         // SAFETY: guaranteed by the caller.
         unsafe {
             if k == 0 {
-                Sweep { first: true, centred: true, ..sweep }.run::<FORWARD, L>(lanes, tree);
+                Sweep { first: WORDS, centred, ..sweep }.run::<FORWARD, L>(lanes, tree);
             } else {
-                Sweep { centred: runs_through::<L>(), ..sweep }.run::<FORWARD, L>(lanes, tree);
+                Sweep { centred, ..sweep }.run::<FORWARD, L>(lanes, tree);
             }
         }
         blocks <<= log_radix;
@@ -494,10 +506,10 @@ unsafe fn inverse_columns<L: Lanes>(
     prefetch: Prefetch<'_>,
 ) {
     let layers = lines.ilog2();
-    let sweeps = layers.div_ceil(column_log_radix::<L>());
+    let sweeps = layers.div_ceil(L::LOG_COLUMN_RADIX);
     let mut sweep = Sweep { blocks: lines, ..Sweep::plain(lines, from, near, prefetch) };
     for k in (0..sweeps).rev() {
-        sweep.log_radix = sweep_radix(layers, column_log_radix::<L>(), k);
+        sweep.log_radix = sweep_radix(layers, L::LOG_COLUMN_RADIX, k);
         sweep.blocks >>= sweep.log_radix;
         sweep.prefetch = prefetch.share(sweeps - 1 - k, sweeps);
         // SAFETY: guaranteed by the caller.
@@ -534,7 +546,7 @@ unsafe fn line_sweep<const D: Direction, L: Lanes, const K: u32>(
         blocks: blocks_above::<L>(K),
         twists: (K == 1).then_some(twists),
         first: D == INVERSE && end && L::CONVERTS,
-        centred: K == 1 || runs_through::<L>(),
+        centred: runs_through::<L>() || K > 0 && stays_twisted::<L>(K),
         last: D == FORWARD && end,
         ..Sweep::plain(ROW, from, to, prefetch.share(done, sweeps))
     };
@@ -628,7 +640,7 @@ pub unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
         for (k, &row) in rows.iter().enumerate() {
             for column in (0..ROW).step_by(WIDTH) {
                 let far = order.column(row, column);
-                forward_columns(lanes, Same(twiddles), lines, far, near);
+                forward_columns::<L, true>(lanes, Same(twiddles), lines, far, near);
             }
             // After the last group, prefetch the row that follows the first: the next limb of its
             // polynomial.
@@ -646,6 +658,18 @@ pub unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
 
 #[inline(always)]
 pub unsafe fn forward_groups<L: Lanes>(t: &NttTable, groups: *mut u64, count: usize) {
+    // SAFETY: guaranteed by the caller.
+    unsafe { groups_of::<L, true>(t, groups, count) }
+}
+
+#[inline(always)]
+pub unsafe fn forward_sums<L: Lanes>(t: &NttTable, groups: *mut u64, count: usize) {
+    // SAFETY: guaranteed by the caller.
+    unsafe { groups_of::<L, false>(t, groups, count) }
+}
+
+#[inline(always)]
+unsafe fn groups_of<L: Lanes, const WORDS: bool>(t: &NttTable, groups: *mut u64, count: usize) {
     let lines = (1 << t.log_n()) / ROW;
     let tree = Same(t.forward_twiddles().as_ptr());
     // SAFETY: there are `count` groups of eight columns; `twiddles` laid the table out for this
@@ -654,7 +678,7 @@ pub unsafe fn forward_groups<L: Lanes>(t: &NttTable, groups: *mut u64, count: us
         let lanes = L::new(t.modulus());
         for group in 0..count {
             let place = Order::columns(lines).column(groups, group * WIDTH);
-            forward_columns(lanes, tree, lines, place, place);
+            forward_columns::<L, WORDS>(lanes, tree, lines, place, place);
         }
     }
 }
