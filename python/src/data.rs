@@ -86,7 +86,7 @@ impl Data {
     pub(crate) fn subject(&self, by: Option<&str>, edges: Vec<Edges>) -> Result<Subject> {
         let mut table = (*self.table).clone();
         let mut key = None;
-        if let Some(by) = by.filter(|&by| table.target() == Some(by)) {
+        if by.is_some() && by == table.target() {
             let key = KeyColumn::of_target(&table, table.has_text_labels())?;
             let encoding = self.encoding.clone();
             return Ok(Subject { encoding, key: Some(key), edges, ..Subject::from(table) });

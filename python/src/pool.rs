@@ -37,7 +37,6 @@ impl Schema {
     /// Drafts a schema from the table of one owner, for a target column if one is named.
     #[staticmethod]
     #[pyo3(signature = (columns, numbers, texts, rules, owners, *, target=None))]
-    #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
     fn draft(
         py: Python<'_>,
         columns: Vec<String>,
