@@ -1,6 +1,5 @@
 //! Arguments of methods that users call without Python code in between, read by `sudare._plain`.
 
-use crate::keys::{EvaluationKeys, SecretKey};
 use pyo3::{PyClass, prelude::*};
 use std::path::PathBuf;
 
@@ -27,16 +26,6 @@ pub fn passphrase(value: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     }
 }
 
-/// Reads the keys of a server.
-pub fn keys<'py>(value: &Bound<'py, PyAny>) -> PyResult<PyRef<'py, EvaluationKeys>> {
-    instance(value, "keys")
-}
-
-/// Reads the key of an owner.
-pub fn key<'py>(value: &Bound<'py, PyAny>) -> PyResult<PyRef<'py, SecretKey>> {
-    instance(value, "key")
-}
-
 /// Reads the bits to which values are shared, if they are.
 pub fn share_bits(value: &Bound<'_, PyAny>) -> PyResult<Option<u32>> {
     match value.is_none() {
@@ -50,7 +39,8 @@ pub fn assume_range(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     read(value, "flag", "assume_range")?.extract()
 }
 
-fn instance<'py, T: PyClass>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<PyRef<'py, T>> {
+/// Reads an object of a class.
+pub fn instance<'py, T: PyClass>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<PyRef<'py, T>> {
     let py = value.py();
     let kind = py.get_type::<T>();
     py.import("sudare._plain")?.call_method1("expect_type", (value, name, kind))?;

@@ -286,3 +286,13 @@ impl SecretKey {
         Ok(security_warning(py, notice, 2)?)
     }
 }
+
+/// Reads the argument `keys` of a server.
+pub fn evaluation<'py>(value: &Bound<'py, PyAny>) -> PyResult<PyRef<'py, EvaluationKeys>> {
+    arguments::instance(value, "keys")
+}
+
+/// Reads the argument `key` of an owner.
+pub fn secret<'py>(value: &Bound<'py, PyAny>) -> PyResult<PyRef<'py, SecretKey>> {
+    arguments::instance(value, "key")
+}

@@ -11,7 +11,7 @@ use crate::{
     data::{from_json, malformed},
     error::{Error, Result},
     job::{self, Progress},
-    keys::EvaluationKeys,
+    keys::{self, EvaluationKeys},
     source::{Fingerprint, IN_MEMORY, Input, Memory, Reduced, Source, read_all, save},
 };
 use pyo3::{prelude::*, types::PyBytes};
@@ -147,7 +147,7 @@ impl Table {
     fn compute(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = arguments::keys)] keys: PyRef<'_, EvaluationKeys>,
+        #[pyo3(from_py_with = keys::evaluation)] keys: PyRef<'_, EvaluationKeys>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<TableResult> {
         if let Job::Train(_) | Job::Predict(_) = self.meta.job {
@@ -169,7 +169,7 @@ impl Table {
     fn score(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = arguments::keys)] keys: PyRef<'_, EvaluationKeys>,
+        #[pyo3(from_py_with = keys::evaluation)] keys: PyRef<'_, EvaluationKeys>,
         model: AnyModel<'_>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<TableResult> {

@@ -177,7 +177,7 @@ fn tables_that_cannot_be_used() {
         (replaced(3, "1,yes,0"), &["line 4", "\"v\"", "\"yes\""][..]),
         (replaced(3, "1,,0"), &["line 4", "\"v\"", "empty"]),
         (replaced(3, "1,2"), &["line 4", "2 cells", "3 columns"]),
-        (replaced(3, "NaN,2,0"), &["line 4", "\"u\"", "finite"]),
+        (replaced(3, "NaN,2,0"), &["line 4", "\"u\"", "stands for no value"]),
         (replaced(3, "inf,2,0"), &["line 4", "\"u\"", "finite"]),
         (replaced(3, "1,2,7"), &["\"y\"", "3 classes", "(0, 1, 7)", "--classes 3"]),
         (one_class, &["\"y\" is 1 in every row", "both classes"]),

@@ -147,11 +147,11 @@ fn no_text_has_the_name_installed_from_a_registry() {
             {
                 let Some((_, rest)) = line.split_once(command) else { continue };
                 lines += 1;
-                // `cargo install --path cli` and a wheel at `./` name files.
-                let words = rest.split(|c: char| c.is_whitespace() || "`'\"()".contains(c));
-                let named = words
-                    .take_while(|word| !word.ends_with(':'))
-                    .find(|word| word.starts_with("sudare"));
+                // `cargo install --path cli` and a wheel at `./` name files. The command ends at a
+                // backtick, a comment or a colon.
+                let command = rest.split(['`', '#', ':']).next().unwrap_or_default();
+                let words = command.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
+                let named = words.map(str::to_owned).find(|word| word.starts_with("sudare"));
                 assert!(named.is_none(), "{}: {line}", file.display());
             }
             assert!(!line.starts_with("sudare = \""), "{}: {line}", file.display());

@@ -113,7 +113,7 @@ fn damaged_backups_are_refused(at: &Path) {
     let mut altered = whole.clone();
     altered[whole.len() / 2] ^= 1;
     fs::write(&object, altered).unwrap();
-    run("serve restore --folder third backup").mistake(&[&name, "is not the expected file"]);
+    run("serve restore --folder third backup").mistake(&[&name, "was expected"]);
     // Nothing is left over, so that the next attempt finds an empty directory.
     assert!(names(&at.join("third")).is_empty());
     fs::remove_file(&object).unwrap();

@@ -87,10 +87,10 @@ fn counts(text: &str) -> Option<Vec<usize>> {
     text.split('x').map(|text| text.parse().ok().filter(|&count| count > 0)).collect()
 }
 
-/// Parses the name of a file. Names of digits and `x` only are refused, since they look like
+/// Parses the name of a file. Names of digits, `x` and signs only are refused, since they look like
 /// counts.
 fn file(text: &str) -> Option<PathBuf> {
-    let of_counts = |c: char| c.is_ascii_digit() || c == 'x';
+    let of_counts = |c: char| c.is_ascii_digit() || "x+-".contains(c);
     (!text.chars().all(of_counts)).then(|| text.into())
 }
 

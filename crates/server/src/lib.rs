@@ -7,7 +7,7 @@
 //! | `storage` | files, records, disk space, the audit log, and inspection of uploads |
 //! | `accounts` | tokens, request rates, and allowed origins |
 //! | `cluster` | with the feature of that name: shared stores and databases, leases for workers, OpenTelemetry |
-//! | `job`, `clock`, `problem`, `tls`, `telemetry`, `metrics` | requests for jobs, time, errors of HTTP, certificates, log lines, figures for Prometheus |
+//! | `job`, `clock`, `private`, `problem`, `tls`, `telemetry`, `metrics` | requests for jobs, time, private directories, errors of HTTP, certificates, log lines, figures for Prometheus |
 //!
 //! The server holds no secret key, and rejects secret keys that clients send. It writes to disk before it
 //! responds, so you can kill it at any time. Trainings resume from their last iteration when it is back.
@@ -20,6 +20,7 @@ mod http;
 mod job;
 mod jobs;
 mod metrics;
+mod private;
 mod problem;
 mod storage;
 mod telemetry;

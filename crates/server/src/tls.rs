@@ -1,6 +1,6 @@
 //! TLS by rustls, with certificates that can be changed while the server runs.
 
-use crate::storage::store::make_private;
+use crate::private::make_private;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
 use std::{
     fmt,

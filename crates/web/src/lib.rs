@@ -2,7 +2,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`columns`] | columns of the table, their types, and which of them the job uses |
+//! | [`table::columns`] | columns of the table, their types, and which of them the job uses |
 //! | [`table`] | the chosen table, and the plan of a job |
 //! | [`owner`] | keys, encryption and decryption |
 //! | [`shown`] | a result in the forms that the page shows and downloads |
@@ -16,7 +16,6 @@
 
 #[cfg(target_family = "wasm")]
 mod bindings;
-pub mod columns;
 pub mod owner;
 mod plan;
 pub mod shown;

@@ -1,6 +1,8 @@
 //! The chosen table, and the plan of a job.
 
-use crate::columns::{Chosen, Rewritten};
+pub mod columns;
+
+use self::columns::{Chosen, Rewritten};
 use serde::Deserialize;
 use std::{path::Path, sync::Arc};
 use sudare_roles::{clear::reading::Reading, error::Result};

@@ -6,7 +6,7 @@ use crate::{
     data::{Data, to_python},
     error::Result,
     job,
-    keys::SecretKey,
+    keys::{self, SecretKey},
     source::{IN_MEMORY, Memory, Reduced, save},
 };
 use pyo3::{prelude::*, types::PyBytes};
@@ -112,7 +112,7 @@ impl TableResult {
     fn decrypt(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = arguments::key)] key: PyRef<'_, SecretKey>,
+        #[pyo3(from_py_with = keys::secret)] key: PyRef<'_, SecretKey>,
         #[pyo3(from_py_with = arguments::share_bits)] share_bits: Option<u32>,
         #[pyo3(from_py_with = arguments::assume_range)] assume_range: bool,
         tables: Option<Vec<PyRef<'_, Table>>>,

@@ -9,8 +9,9 @@ use crate::{
     },
     job::{Kind, Message, Task},
     jobs::child::{self, Ended, Program, Signal},
+    private::make_private,
     problem::internal,
-    storage::store::{Store, make_private, without_paths},
+    storage::store::{Store, without_paths},
     telemetry, wait_for_shutdown,
 };
 use cache::Cache;

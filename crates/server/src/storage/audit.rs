@@ -8,11 +8,7 @@
 //! appended to the files right after. If a killed process left part of a line, the rest is cut off and
 //! written again.
 
-use crate::{
-    accounts::token::Owner,
-    clock::Seconds,
-    storage::store::{make_private, sync},
-};
+use crate::{accounts::token::Owner, clock::Seconds, private::make_private, storage::store::sync};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,

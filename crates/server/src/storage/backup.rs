@@ -7,9 +7,12 @@
 use super::{
     audit::Log,
     records::{copy_records, read_copy},
-    store::{self, OBJECTS, RECORDS, make_private},
+    store::{self, OBJECTS, RECORDS},
 };
-use crate::clock::{Seconds, now};
+use crate::{
+    clock::{Seconds, now},
+    private::make_private,
+};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashSet,

@@ -6,7 +6,7 @@
 //! Objects that several servers share are in a [`Bucket`], as are states of trainings that other servers
 //! may resume. The directory then has copies, and unused copies are removed.
 
-use crate::{accounts::token::random_id, cluster::Bucket};
+use crate::{accounts::token::random_id, cluster::Bucket, private::make_private};
 use std::{
     collections::{BTreeSet, HashSet},
     fs::{self, File, FileTimes, Metadata, OpenOptions},
@@ -579,31 +579,6 @@ impl Write for Hashing<'_> {
 /// Makes the paths in a text relative to a directory.
 pub fn without_paths(folder: &Path, text: &str) -> String {
     text.replace(&format!("{}{MAIN_SEPARATOR}", folder.display()), "")
-}
-
-/// Creates a directory and its parents, with access for the user only. Also restricts an existing
-/// directory.
-pub fn make_private(folder: &Path) -> Result<()> {
-    if !folder.is_dir() {
-        files::make_folder(folder)?;
-    }
-    restrict(folder).map_err(|error| Error::io("protect", folder, error))
-}
-
-/// Removes other users' permissions from a file or a directory.
-pub fn restrict(path: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        const OTHERS: u32 = 0o077;
-        let mode = fs::metadata(path)?.permissions().mode();
-        if mode & OTHERS != 0 {
-            fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777 & !OTHERS))?;
-        }
-    }
-    #[cfg(not(unix))]
-    let _ = path;
-    Ok(())
 }
 
 /// Makes the names in a directory durable.

@@ -433,7 +433,7 @@ impl Evaluator {
     ///
     /// # Errors
     /// [`Error::LevelExhausted`]; [`Error::ScaleOutOfRange`] if the factor, which is rounded to an
-    /// integer, is below 2^20 and its rounding would show; [`Error::ParamsMismatch`];
+    /// integer, changes values visibly by this rounding; [`Error::ParamsMismatch`];
     /// [`Error::KeyMismatch`].
     pub fn match_scale(&self, a: &Ciphertext, level: Level, scale: Scale) -> Result<Ciphertext> {
         let factor = self.rules().matching_factor(self.form(a)?, level, scale)?;

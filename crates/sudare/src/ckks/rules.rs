@@ -29,9 +29,9 @@ impl Form {
     }
 }
 
-/// Size, in bits, from which a factor 1 may be rounded to an integer: values change by at most half
-/// of `2^-20` of themselves.
-const MIN_FACTOR_BITS: f64 = 20.0;
+/// Largest change of values, relative to them, by rounding a factor 1 to an integer: factors from 2^20
+/// on change them less.
+const MAX_ROUNDING: f64 = 1.0 / (1u64 << 21) as f64;
 
 /// The rules for one modulus chain in rings of one dimension.
 #[derive(Debug, Clone, Copy)]
@@ -175,7 +175,7 @@ impl<'a> Rules<'a> {
     ///
     /// # Errors
     /// [`Error::LevelExhausted`] if `level` is not below the level of `a`;
-    /// [`Error::ScaleOutOfRange`] for a factor below 2^20 whose rounding to an integer would show.
+    /// [`Error::ScaleOutOfRange`] for a factor whose rounding to an integer would show.
     pub fn matching_factor(self, a: Form, level: Level, scale: Scale) -> Result<Scale> {
         const OP: &str = "match_scale";
         if level >= a.level {
@@ -185,7 +185,7 @@ impl<'a> Rules<'a> {
         let above = Level(level.0 + 1);
         let factor = scale * self.chain.divisor(above) / a.scale;
         // The factor is rounded to an integer.
-        match factor.log2() >= MIN_FACTOR_BITS || factor.encodes_one(scale) {
+        match factor.rounding() <= MAX_ROUNDING || factor.encodes_one(scale) {
             true => Ok(factor),
             false => Err(self.out_of_range(OP, factor, above)),
         }

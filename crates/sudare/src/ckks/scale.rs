@@ -81,6 +81,16 @@ impl Scale {
     fn out_of_range(self, op: &'static str, log2_q: f64) -> Error {
         Error::ScaleOutOfRange { op, log2_scale: self.log2(), log2_q }
     }
+
+    /// Returns the change of values, relative to them, if 1 at this scale is rounded to an integer;
+    /// infinite if it becomes 0.
+    pub(super) fn rounding(self) -> f64 {
+        let factor = self.to_f64();
+        match factor.round_ties_even() {
+            rounded if rounded >= 1.0 => (factor - rounded).abs() / factor,
+            _ => f64::INFINITY,
+        }
+    }
 }
 
 impl rlwe::Scale for Scale {
@@ -104,10 +114,7 @@ impl rlwe::Scale for Scale {
     }
 
     fn encodes_one(self, result: Self) -> bool {
-        let factor = self.to_f64();
-        let rounded = factor.round_ties_even();
-        // The error of the factor, relative to it, is the error of the value.
-        rounded >= 1.0 && (factor - rounded).abs() / factor * result.to_f64() <= 1.0
+        self.rounding() * result.to_f64() <= 1.0
     }
 
     fn check_weights(self, op: &'static str, log2_q: f64) -> Result<()> {

@@ -15,10 +15,11 @@ use crate::{
         lease::{Assignment, Blob, Leaving, Offer, Report},
     },
     jobs::app::{App, Server, blocking},
+    private::make_private,
     problem::{Answer, Problem, REMOVAL_PATIENCE},
     storage::{
         records::{Change, Job, Removing, State as JobState},
-        store::{Store, make_private},
+        store::Store,
     },
 };
 use axum::{

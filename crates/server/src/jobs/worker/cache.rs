@@ -2,7 +2,8 @@
 
 use crate::{
     cluster::lease::Blob,
-    storage::store::{entries, last_used, make_private, touch},
+    private::make_private,
+    storage::store::{entries, last_used, touch},
 };
 use std::{fs, path::PathBuf};
 use sudare_roles::{

@@ -1,7 +1,7 @@
 //! Records in an SQLite file.
 
 use super::database::{Database, Row, Value};
-use crate::storage::store;
+use crate::private::restrict;
 use rusqlite::{
     Connection, OpenFlags, Statement, TransactionBehavior,
     types::{ToSql, ToSqlOutput, ValueRef},
@@ -94,7 +94,7 @@ fn make_private(path: &Path) -> io::Result<()> {
     for end in ["", "-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();
         name.push(end);
-        match store::restrict(Path::new(&name)) {
+        match restrict(Path::new(&name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }

@@ -134,6 +134,18 @@ impl Csv {
                 .map(|(_, code)| matches!(code, Code::Categories { .. })),
             None => model.columns.contains(name).then_some(false),
         };
+        let needed: Vec<&str> = match &model.encoding {
+            Some(encoding) => encoding
+                .codes()
+                .filter(|(_, code)| !matches!(code, Code::LeftOut { .. }))
+                .map(|(name, _)| name)
+                .collect(),
+            None => model.columns.iter().map(String::as_str).collect(),
+        };
+        if needed.iter().any(|&name| frame.columns().iter().all(|other| other != name)) {
+            // The reader names the columns that the table lacks.
+            return Ok(self.clone());
+        }
         let columns = frame.columns().iter().enumerate();
         let columns = columns.filter_map(|(at, name)| {
             let kinds = kinds(&frame, at);
