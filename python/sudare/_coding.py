@@ -53,6 +53,7 @@ class Rules:
             object.__setattr__(self, name, found)
         choice(self.missing, "missing", ("refuse", "mean", "median", "most_frequent", "drop", "flag"))
         choice(self.unseen, "unseen", ("refuse", "zero"))
+        object.__setattr__(self, "rare", optional(whole, self.rare, "rare", 2))
 
     def is_default(self) -> bool:
         """Tells whether all columns are used, and none may lack values."""
@@ -64,7 +65,6 @@ class Rules:
 
     def native(self, categorical: Sequence[str]) -> _native.Rules:
         """Returns the rules for native code, for a table with these declared categories."""
-        rare = 0 if self.rare is None else whole(self.rare, "rare", 2)
         columns = None if self.columns is None else list(self.columns)
         return _native.Rules(
             missing=self.missing,
@@ -72,7 +72,7 @@ class Rules:
             categorical=[name for name in categorical if not self.skips(name)],
             columns=columns,
             drop=list(self.drop or ()),
-            rare=rare,
+            rare=self.rare or 0,
         )
 
 
@@ -207,7 +207,7 @@ def read(X: Any, skips: Collection[str] = (), rules: Rules | None = None) -> Cel
             columns.append(np.full(len(frame), np.nan))
         elif _is_numeric(narwhals, series):
             values = [np.nan if value is None else value for value in _values(series)]
-            columns.append(np.array(values, dtype=np.float64))
+            columns.append(_numbers(series.name, values))
         else:
             texts[place] = [_text(narwhals, series, value) for value in _values(series)]
             columns.append(np.full(len(texts[place]), np.nan))
@@ -235,7 +235,8 @@ class _Dictionary:
         columns: list[Floats] = []
         texts: dict[int, _Text] = {}
         for place, (name, given) in enumerate(zip(names, self._values, strict=True)):
-            values = given.tolist() if hasattr(given, "tolist") else list(given)
+            plain = given.tolist() if hasattr(given, "tolist") else given
+            values = items(plain, f"column {name!r}", "a value for each row")
             if isinstance(given, np.ndarray) and given.dtype.kind == "M":
                 values = given.astype("datetime64[us]").tolist()
             gaps = [is_missing(value) for value in values]
@@ -244,7 +245,7 @@ class _Dictionary:
                 columns.append(np.full(len(values), np.nan))
             elif all(isinstance(value, _NUMBERS) for value in known):
                 numbers = [np.nan if gap else value for value, gap in zip(values, gaps, strict=True)]
-                columns.append(np.array(numbers, dtype=np.float64))
+                columns.append(_numbers(name, numbers))
             else:
                 texts[place] = [
                     None if gap else _object_text(name, value) for value, gap in zip(values, gaps, strict=True)
@@ -256,6 +257,16 @@ class _Dictionary:
                 f"columns have the numbers of values {lengths}: pass columns of equal length, with values"
             )
         return Cells(names, np.column_stack(columns), texts)
+
+
+def _numbers(name: str, values: list[Any]) -> Floats:
+    """Returns the numbers of a column."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except OverflowError:
+        raise errors.OutsideRangeError(
+            f"column {name!r} holds an integer beyond the range of floats: leave it out, or divide it"
+        ) from None
 
 
 def _names(names: Sequence[object]) -> list[str]:

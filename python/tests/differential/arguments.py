@@ -42,6 +42,7 @@ from sudare import (
     search,
     stats,
 )
+from sudare._plain import shown
 
 from .core import Case, Generator, Rng, Verdict, attempt, judge
 
@@ -755,7 +756,7 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
         {"path": "none.onnx", "degree": 7},
     ),
     "nn.Network.load of its files": (
-        lambda w, name: nn.Network.load(w["folder"] / str(name)),
+        lambda w, name: nn.Network.load(w["folder"] / (name if isinstance(name, str) else type(name).__name__)),
         {"name": "M.ONNX"},
     ),
     "nn.Network.save": (lambda w, path: w["network"].save(path), {"path": "none/m.json"}),
@@ -965,6 +966,33 @@ CALLS.update(
 )
 
 
+CALLS |= {
+    **{
+        f"linear_model.{name} with a coding": (
+            lambda w, name=name, **o: getattr(linear_model, name)(mode="simulate", **o).fit(w["frame"], w["y"]),
+            {"columns": None, "drop": None, "missing": "refuse", "unseen": "refuse", "rare": None},
+        )
+        for name in ("LinearRegression", "LogisticRegression", "Ridge")
+    },
+    "pool.Schema.draft with a coding": (
+        lambda w, **o: pool.Schema.draft(w["rows"], w["targets"], owners=["north"], **o),
+        {"columns": None, "drop": None, "rare": None},
+    ),
+    "stats.plan with a coding": (
+        lambda w, **o: stats.plan(w["frame"], **o),
+        {"columns": None, "drop": None, "missing": "refuse", "rare": None},
+    ),
+    "stats.run with a coding": (
+        lambda w, **o: stats.run(w["frame"], **o),
+        {"columns": None, "drop": None, "missing": "refuse", "rare": None},
+    ),
+    "stats.Plan.of with a coding": (
+        lambda w, **o: stats.Plan.of(w["public of sums"], **o),
+        {"columns": None, "drop": None, "missing": "refuse", "rare": None},
+    ),
+}
+
+
 def _least_squares(w: dict[str, Any]) -> Any:
     return linear_model.LinearRegression(mode="simulate").fit(w["X"], np.arange(40.0) % 7)
 
@@ -1142,7 +1170,7 @@ class CallCase(Case):
     value: Any
 
     def describe(self) -> str:
-        return f"{self.name} with {self.argument}={self.value!r}"
+        return f"{self.name} with {self.argument}={shown(self.value)}"
 
     def run(self, *, execute: bool) -> Verdict:
         call, usual = CALLS[self.name]

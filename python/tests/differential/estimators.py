@@ -318,7 +318,8 @@ def draw_columns(rng: Rng) -> Case:
         ("unsigned", np.abs(x).astype(np.uint8), np.abs(x).astype(np.uint8).astype(float)),
         ("lists", [[float(v)] for v in x], np.full(0, 0.0)),
         ("bytes", [str(int(v)).encode() for v in x], np.full(0, 0.0)),
-        ("dates", pd.to_datetime(np.abs(x * 1e5).astype(int), unit="h"), np.full(0, 0.0)),
+        # Days since 1970.
+        ("dates", pd.to_datetime(np.abs(x * 1e5).astype(int), unit="h"), np.abs(x * 1e5).astype(int) / 24),
         ("complex", x + 1j, np.full(0, 0.0)),
         ("text of numbers", [str(v) for v in np.round(x / 5)], None),
         ("categories", pd.Categorical([str(int(v) % 3) for v in x]), None),

@@ -742,9 +742,9 @@ def draw_parquet(rng: Rng) -> Case:
         "float16": lambda: _arrow(rng.normal(size=rows).astype(np.float16), pa.float16()),
         "decimal": lambda: _decimals(rng, rows),
         "text": lambda: (pa.array([f"w{i}" for i in range(rows)]), None),
-        "date": lambda: (pa.array(rng.integers(0, 20000, rows).astype(np.int32)).cast(pa.date32()), None),
+        "date": lambda: _days(rng.integers(0, 20000, rows).astype(np.int32), pa.date32(), 1.0),
         "time": lambda: (pa.array(rng.integers(0, 80000, rows).astype(np.int32)).cast(pa.time32("s")), None),
-        "timestamp": lambda: (pa.array(rng.integers(0, 10**9, rows)).cast(pa.timestamp("ms")), None),
+        "timestamp": lambda: _days(rng.integers(0, 10**9, rows), pa.timestamp("ms"), 86_400_000.0),
         "duration": lambda: (pa.array(rng.integers(0, 10**6, rows)).cast(pa.duration("ms")), None),
         "gap": lambda: (pa.array([None, *rng.normal(size=rows - 1).tolist()], type=pa.float64()), None),
         "nan": lambda: (pa.array([np.nan, *rng.normal(size=rows - 1).tolist()]), None),
@@ -765,6 +765,11 @@ def draw_parquet(rng: Rng) -> Case:
 
 def _arrow(values: Any, kind: Any) -> tuple[Any, Floats]:
     return pa.array(values, type=kind), np.asarray(values).astype(np.float64)
+
+
+def _days(values: Any, kind: Any, units: float) -> tuple[Any, Floats]:
+    """Dates with this number of units a day, and the days since 1970 that they stand for."""
+    return pa.array(values).cast(kind), values / units
 
 
 def _decimals(rng: Rng, rows: int) -> tuple[Any, Floats]:
