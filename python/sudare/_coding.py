@@ -23,7 +23,8 @@ from sudare import _native, errors
 from sudare._frames import expect_numbers, is_missing, names_of, narwhals_for, opened
 from sudare._plain import Floats, choice, encodable, items, optional, shown, string, whole
 
-Missing: TypeAlias = Literal["refuse", "mean", "median", "most_frequent", "drop", "flag"]
+# Two literals, since stubtest takes one literal of several words for a union that it misses at runtime.
+Missing: TypeAlias = Literal["refuse", "drop"] | Literal["mean", "median", "most_frequent", "flag"]
 """Treatments of missing values."""
 
 _Text = list[str | None]

@@ -208,11 +208,12 @@ def _public(kind: type[object]) -> str:
     return renamed.get(kind, kind.__name__)
 
 
-def called(value: object, what: str) -> Callable[..., Any]:
+def called(value: Any, what: str) -> Callable[..., Any]:
     """Returns a function; messages call it `what`."""
     if not callable(value):
         raise errors.ArgumentError(f"{what} is {shown(value)}: pass a function")
-    return value
+    found: Callable[..., Any] = value
+    return found
 
 
 def items(value: object, what: str, needed: str) -> list[Any]:

@@ -49,8 +49,8 @@ from sudare._shown import duration, facts_html
 try:
     import blake3
     import httpx
-except ImportError as error:
-    raise missing(error.name, "client", "a client of a service") from None
+except ImportError as _error:
+    raise missing(_error.name, "client", "a client of a service") from None
 
 __all__ = ["Client", "Job"]
 
