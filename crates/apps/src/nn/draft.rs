@@ -61,6 +61,10 @@ pub(super) fn draft(job: &Job<'_>, log2_slots: u32) -> Result<Draft> {
     Err(NnError::TooDeep { levels, log2_q, log_n: *RINGS.end() })
 }
 
+/// Largest difference of a prime's size from its plan, in bits: primes of 20 bits are sparse in large
+/// rings.
+const PRIME_ERROR_BITS: f64 = 0.25;
+
 /// Levels and bits that a network needs, if a ring does not have them.
 type Needed = (usize, f64);
 
@@ -137,8 +141,12 @@ fn compact_levels(
         inputs[k + 1] = 2.0 * (inputs[k] + weights[k]);
     }
     for k in 0..stages.len() {
-        // The modulus must also hold the scale of values below 1.
-        let value = inputs[k] + weights[k] + real::log2(size(k)).max(0.0);
+        // The modulus must also hold the scale of values below 1. Each square doubles the difference
+        // of earlier scales from their plan.
+        let drift = PRIME_ERROR_BITS * (real::exp2(k.min(rescales) as f64) - 1.0);
+        // A bias may be larger than the results.
+        let largest = stages[k].affine.bias.iter().fold(size(k), |most, bias| most.max(bias.abs()));
+        let value = inputs[k] + weights[k] + drift + real::log2(largest).max(0.0);
         let value = if k + 1 == stages.len() { value } else { 2.0 * value };
         let above = &bits[1..=rescales.saturating_sub(k)];
         let lacking = value + ROOM_BITS - above.iter().sum::<f64>();
