@@ -8,7 +8,7 @@ use crate::{
     ckks::Scale,
     rlwe::{GaloisElement, Level, Levels, ProductSum},
 };
-use core::ops::RangeInclusive;
+use core::{iter::repeat, ops::RangeInclusive};
 use sudare_arith::real;
 
 /// Bits that stay free above the largest value, for its error.
@@ -139,7 +139,7 @@ impl<'e, E: ComplexOps> Ranged<'e, E> {
         self.input(ciphertext, -most..=most)
     }
 
-    /// Refuses bounds without room, or computes.
+    /// Refuses bounds without room, or computes. The slots bound the interval, too.
     fn compute<C>(
         &self,
         op: &'static str,
@@ -194,6 +194,9 @@ impl<C> RangedCiphertext<C> {
     }
 }
 
+/// The factors of a product.
+type Pair<'a, C> = (&'a C, &'a C);
+
 fn ciphertexts<'a, C>(xs: &[&'a RangedCiphertext<C>]) -> Vec<&'a C> {
     xs.iter().map(|x| &x.ciphertext).collect()
 }
@@ -204,11 +207,6 @@ fn slots<'a, C>(xs: &[&'a RangedCiphertext<C>]) -> Vec<&'a sim::Ciphertext> {
 
 fn scaled(a: Interval, factor: f64) -> Interval {
     a.times(Interval { low: factor, high: factor })
-}
-
-/// Returns the interval of a result whose slots alone bound it.
-fn by_slots(slots: &Result<sim::Ciphertext>) -> Interval {
-    Interval::symmetric(slots.as_ref().map_or(0.0, |slots| slots.worst.magnitude()))
 }
 
 impl<E: ComplexOps> Ops for Ranged<'_, E> {
@@ -258,21 +256,10 @@ impl<E: ComplexOps> Ops for Ranged<'_, E> {
         self.compute("multiply", slots, a.times(b), |e| e.mul_rescale(&a.ciphertext, &b.ciphertext))
     }
     fn mul_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
-        let products = pairs.iter().map(|(a, b)| self.clear.mul(&a.bounds.slots, &b.bounds.slots));
-        let intervals = pairs.iter().map(|(a, b)| a.times(b));
-        self.compute_many("multiply", products.collect(), intervals, |e| {
-            let pairs: Vec<_> = pairs.iter().map(|(a, b)| (&a.ciphertext, &b.ciphertext)).collect();
-            e.mul_many(&pairs)
-        })
+        self.multiply_many(pairs, sim::Evaluator::mul, E::mul_many)
     }
     fn mul_rescale_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
-        let products =
-            pairs.iter().map(|(a, b)| self.clear.mul_rescale(&a.bounds.slots, &b.bounds.slots));
-        let intervals = pairs.iter().map(|(a, b)| a.times(b));
-        self.compute_many("multiply", products.collect(), intervals, |e| {
-            let pairs: Vec<_> = pairs.iter().map(|(a, b)| (&a.ciphertext, &b.ciphertext)).collect();
-            e.mul_rescale_many(&pairs)
-        })
+        self.multiply_many(pairs, sim::Evaluator::mul_rescale, E::mul_rescale_many)
     }
     fn mul_sum_rescale(&self, sum: &ProductSum<'_, Self::Ct>) -> Result<Self::Ct> {
         let products = sum.products.iter().map(|(a, b)| (&a.bounds.slots, &b.bounds.slots));
@@ -386,18 +373,16 @@ impl<E: ComplexOps> Ops for Ranged<'_, E> {
     }
     fn transform(&self, a: &Self::Ct, (matrix, plan): &Self::Matrix) -> Result<Self::Ct> {
         let slots = self.clear.transform(&a.bounds.slots, plan);
-        let interval = by_slots(&slots);
-        self.compute("linear transform", slots, interval, |e| e.transform(&a.ciphertext, matrix))
+        let compute = |e: &E| e.transform(&a.ciphertext, matrix);
+        self.compute("linear transform", slots, Interval::ALL, compute)
     }
     fn transform_many(
         &self,
         xs: &[&Self::Ct],
         (matrix, plan): &Self::Matrix,
     ) -> Result<Vec<Self::Ct>> {
-        let images = self.clear.transform_many(&slots(xs), plan)?;
-        let intervals: Vec<_> =
-            images.iter().map(|image| Interval::symmetric(image.worst.magnitude())).collect();
-        self.compute_many("linear transform", Ok(images), intervals, |e| {
+        let images = self.clear.transform_many(&slots(xs), plan);
+        self.compute_many("linear transform", images, repeat(Interval::ALL), |e| {
             e.transform_many(&ciphertexts(xs), matrix)
         })
     }
@@ -455,19 +440,16 @@ impl<E: ComplexOps> ComplexOps for Ranged<'_, E> {
         self.compute("raise", slots, a.bounds.interval, compute)
     }
     fn raise_transform(&self, a: &Self::Ct, (matrix, plan): &Self::Matrix) -> Result<Self::Ct> {
-        let slots = self.raised(a, plan);
-        let interval = by_slots(&slots);
-        self.compute("raise", slots, interval, |e| e.raise_transform(&a.ciphertext, matrix))
+        let compute = |e: &E| e.raise_transform(&a.ciphertext, matrix);
+        self.compute("raise", self.raised(a, plan), Interval::ALL, compute)
     }
     fn raise_transform_many(
         &self,
         xs: &[&Self::Ct],
         (matrix, plan): &Self::Matrix,
     ) -> Result<Vec<Self::Ct>> {
-        let images = xs.iter().map(|a| self.raised(a, plan)).collect::<Result<Vec<_>>>()?;
-        let intervals: Vec<_> =
-            images.iter().map(|image| Interval::symmetric(image.worst.magnitude())).collect();
-        self.compute_many("raise", Ok(images), intervals, |e| {
+        let images = xs.iter().map(|a| self.raised(a, plan)).collect();
+        self.compute_many("raise", images, repeat(Interval::ALL), |e| {
             e.raise_transform_many(&ciphertexts(xs), matrix)
         })
     }
@@ -485,6 +467,22 @@ impl<E: ComplexOps> ComplexOps for Ranged<'_, E> {
 }
 
 impl<E: ComplexOps> Ranged<'_, E> {
+    /// Multiplies pairs with one computation, and their slots one by one.
+    fn multiply_many(
+        &self,
+        pairs: &[Pair<'_, RangedCiphertext<E::Ct>>],
+        slots: fn(&sim::Evaluator, &sim::Ciphertext, &sim::Ciphertext) -> Result<sim::Ciphertext>,
+        compute: impl FnOnce(&E, &[Pair<'_, E::Ct>]) -> Result<Vec<E::Ct>>,
+    ) -> Result<Vec<RangedCiphertext<E::Ct>>> {
+        let products =
+            pairs.iter().map(|(a, b)| slots(&self.clear, &a.bounds.slots, &b.bounds.slots));
+        let intervals = pairs.iter().map(|(a, b)| a.times(b));
+        self.compute_many("multiply", products.collect(), intervals, |e| {
+            let pairs: Vec<_> = pairs.iter().map(|(a, b)| (&a.ciphertext, &b.ciphertext)).collect();
+            compute(e, &pairs)
+        })
+    }
+
     fn raised(&self, a: &RangedCiphertext<E::Ct>, plan: &LinearPlan) -> Result<sim::Ciphertext> {
         let raised = self.clear.mod_raise(&a.bounds.slots, plan.level(), None)?;
         self.clear.transform(&raised, plan)

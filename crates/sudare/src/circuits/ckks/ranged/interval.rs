@@ -9,6 +9,9 @@ pub(super) struct Interval {
 }
 
 impl Interval {
+    /// All numbers.
+    pub(super) const ALL: Self = Self { low: f64::NEG_INFINITY, high: f64::INFINITY };
+
     pub(super) fn symmetric(most: f64) -> Self {
         Self { low: -most, high: most }
     }
@@ -54,6 +57,7 @@ impl Interval {
     }
 
     pub(super) fn within(self, most: f64) -> Self {
-        Self { low: self.low.clamp(-most, most), high: self.high.clamp(-most, most) }
+        // Unlike `clamp`, without a panic for a bound that is negative or NaN.
+        Self { low: self.low.max(-most).min(most), high: self.high.max(-most).min(most) }
     }
 }
