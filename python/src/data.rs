@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{path::Path, sync::Arc};
 use sudare_apps::stats::Edges;
-use sudare_roles::{error::Error as Engine, job::KeyColumn, owner::encryption::Subject};
+use sudare_roles::{clear::groups::KeyColumn, error::Error as Engine, owner::encryption::Subject};
 use sudare_table::{
     Categorical, Encoding, EncodingOptions, Frame, Missing, Selection, Table, TextColumn, Unseen,
 };

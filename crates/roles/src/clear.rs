@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`reading`], [`features`] | tables as they arrive, and rows for a model |
 //! | [`coding`] | how a table was read when its keys were planned |
+//! | [`groups`] | the column that groups rows |
 //! | [`decrypted`], [`model`] | the content of results, and models |
 //! | [`fingerprint`] | a check that a table has the rows that a model was trained on |
 //! | [`note`] | facts next to ciphertexts that only the secret key decrypts |
@@ -13,7 +14,7 @@ pub mod coding;
 pub mod decrypted;
 pub mod features;
 pub mod fingerprint;
-pub(crate) mod groups;
+pub mod groups;
 pub mod model;
 pub mod note;
 pub mod reading;

@@ -7,11 +7,10 @@ mod predict;
 mod stats;
 mod train;
 
-pub use crate::clear::groups::{GroupLabels, KeyColumn};
-
 use crate::{
     clear::{
         decrypted::Decrypted,
+        groups::KeyColumn,
         note::{About, Note},
     },
     error::{Error, Result},

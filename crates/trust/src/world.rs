@@ -23,13 +23,13 @@ use sudare_apps::{
 };
 use sudare_arith::prng::Seed;
 use sudare_roles::{
-    clear::model::Model,
+    clear::{groups::KeyColumn, model::Model},
     error::Result,
     format::{
         label::{Content, Meta, Origin},
         opened::Opened,
     },
-    job::{Job, KeyColumn, Plan},
+    job::{Job, Plan},
     owner::encryption::{Encryption, Subject},
     server::{checkpoint::Checkpoints, scoring::AnyModel, session::Session},
 };

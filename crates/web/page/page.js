@@ -134,7 +134,7 @@ function fitForm() {
 }
 
 byId("job").addEventListener("change", fitForm);
-// A plan is that of the fields as they were.
+// A plan is for the fields as they were.
 byId("choice").addEventListener("change", () => hide(...LATER));
 
 /** Reads the fields of each kind of job. */

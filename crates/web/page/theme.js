@@ -1,4 +1,4 @@
-// Light or dark colours: those of the system, until the reader switches.
+// Light or dark colours: the choice of the system, until the reader switches.
 
 const KEPT = "sudare-colours";
 const root = document.documentElement;

@@ -9,8 +9,9 @@ use sudare_apps::{
     stats,
 };
 use sudare_roles::{
+    clear::groups::KeyColumn,
     error::{Error, Result},
-    job::{Job, KeyColumn},
+    job::Job,
     owner::encryption::Subject,
 };
 use sudare_table::Table;

@@ -248,7 +248,7 @@ impl IntegerEngine {
         Ok(Integers::of(&self.set, found))
     }
 
-    /// Returns all integers of the range of an array, if a table can have as many.
+    /// Returns all integers of the range of an array, if they fit into a table.
     fn points(&self, py: Python<'_>, array: &Integers) -> Result<Vec<i64>> {
         let array = array.encrypted(py, &self.set)?;
         Ok(self.engine.table_points(&array)?)

@@ -22,6 +22,7 @@ use sudare_apps::{
 use sudare_roles::{
     clear::{
         decrypted::{Decrypted, TrainedModel},
+        groups::GroupLabels,
         model::{
             Model, NamedGroups, NamedHistograms, NamedLeastSquares, NamedScores, NamedStatistics,
             OfRows,
@@ -32,7 +33,6 @@ use sudare_roles::{
         label::{Content, Meta},
         opened::{self, Opened},
     },
-    job::GroupLabels,
     os::files,
     owner::decryption::Share,
     pooled::{self, sums},

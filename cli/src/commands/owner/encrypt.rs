@@ -14,10 +14,10 @@ use std::{
 use sudare::ckks::Params;
 use sudare_apps::stats::Edges;
 use sudare_roles::{
-    clear::{coding::Coding, features::Inputs, model::Model, note::HeldOut},
+    clear::{coding::Coding, features::Inputs, groups::KeyColumn, model::Model, note::HeldOut},
     error::{Error, Result},
     format::{label::Content, opened::Opened},
-    job::{Job, KeyColumn},
+    job::Job,
     key::Key,
     os::files::{self, Access, NewFile},
     owner::encryption::{self, Encryption, Written},

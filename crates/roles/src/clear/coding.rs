@@ -19,9 +19,9 @@ const MAX_BYTES: u64 = 256 << 20;
 /// Version of the file.
 const VERSION: u32 = 1;
 
-/// How the owner's table was read when the keys were planned.
+/// The reading of the owner's table when the keys were planned.
 ///
-/// Its JSON file stays with the owner: it has the names of columns, categories, and the numbers that
+/// The JSON file stays with the owner: it has the names of columns, categories, and the numbers that
 /// replace missing ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

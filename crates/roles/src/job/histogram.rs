@@ -1,7 +1,8 @@
-use super::{KeyColumn, Noted, StatisticsJob, Takes};
+use super::{Noted, StatisticsJob, Takes};
 use crate::{
     clear::{
         decrypted::Decrypted,
+        groups::KeyColumn,
         note::{About, Note},
     },
     error::Result,

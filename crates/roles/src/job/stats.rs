@@ -1,7 +1,8 @@
-use super::{KeyColumn, Noted, StatisticsJob};
+use super::{Noted, StatisticsJob};
 use crate::{
     clear::{
         decrypted::Decrypted,
+        groups::KeyColumn,
         note::{About, Note},
     },
     error::Result,

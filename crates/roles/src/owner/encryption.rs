@@ -4,13 +4,14 @@ use crate::{
     clear::{
         features::Inputs,
         fingerprint::{Fingerprint, Fingerprints},
+        groups::KeyColumn,
         model::Model,
         note::{About, HeldOut, Note, Trained, prepared_digest},
         reading::arranged,
     },
     error::{Error, Result},
     format::label::{Content, Meta, Pooled},
-    job::{Job, KeyColumn, Plan, incomplete},
+    job::{Job, Plan, incomplete},
     key::{FileEncryptor, Key, Messages},
     pooled::transform::PooledTransform,
 };

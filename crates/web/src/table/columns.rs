@@ -372,11 +372,6 @@ fn excerpt(value: &str) -> String {
 /// Returns the days from 1970-01-01 to a date: `2024-03-01`, `2024/03/01` or `1.3.2024`, perhaps
 /// with a time of the day such as `T08:30` or ` 08:30:15`.
 fn days(text: &str) -> Option<f64> {
-    const BEFORE: [f64; 12] =
-        [0.0, 31.0, 59.0, 90.0, 120.0, 151.0, 181.0, 212.0, 243.0, 273.0, 304.0, 334.0];
-    const LENGTHS: [u32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    /// Days from the first day of year 1 to 1970-01-01.
-    const EPOCH: f64 = 719_162.0;
     let (date, time) = match text.split_once(['T', ' ']) {
         Some((date, time)) => (date, part_of_day(time)?),
         None => (text, 0.0),
@@ -392,18 +387,9 @@ fn days(text: &str) -> Option<f64> {
         text.parse().ok().filter(|_| digits && lengths.contains(&text.len()))
     };
     let year = plain(year, &[4]).filter(|&year| year > 0)?;
-    let month = plain(month, &[1, 2])?.checked_sub(1)? as usize;
+    let month = plain(month, &[1, 2])?;
     let day = plain(day, &[1, 2])?;
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let leap_day = u32::from(leap && month == 1);
-    if day == 0 || day > LENGTHS.get(month)?.saturating_add(leap_day) {
-        return None;
-    }
-    let years = f64::from(year) - 1.0;
-    let leap_days = (years / 4.0).floor() - (years / 100.0).floor() + (years / 400.0).floor();
-    let after_leap_day = f64::from(u8::from(leap && month > 1));
-    let of_year = BEFORE.get(month)? + after_leap_day + f64::from(day) - 1.0;
-    Some(365.0 * years + leap_days + of_year - EPOCH + time)
+    Some(sudare_table::days(&format!("{year:04}-{month:02}-{day:02}"))? + time)
 }
 
 /// Returns the fraction of a day before a time.

@@ -30,7 +30,7 @@ const VERSION_1: Names = Names {
 const VERSION_2: Names =
     Names { limit: "memory.max", used: "memory.current", cache: "inactive_file" };
 
-/// Where a hierarchy of groups is mounted.
+/// The mount of a hierarchy of groups.
 struct Mount<'a> {
     /// The group that the mount shows as its top.
     root: &'a str,
