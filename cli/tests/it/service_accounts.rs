@@ -3,38 +3,20 @@
 
 use crate::common::server;
 use crate::common::server::Service;
-use crate::common::{LBW, Run, sudare_at};
+use crate::common::{Run, STATS, statistics, sudare_at};
 use serde_json::Value;
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::TcpListener,
     os::unix::fs::PermissionsExt,
-    path::Path,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex},
     thread,
 };
-use tempfile::TempDir;
-
-/// A folder of keys and a table for statistics.
-fn origin() -> &'static Path {
-    static ORIGIN: OnceLock<TempDir> = OnceLock::new();
-    let folder = ORIGIN.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let at = folder.path();
-        sudare_at(at, "keygen --params auto --for stats:189x9 --out keys").ok();
-        let line = format!("encrypt --public keys/public.key --data {LBW} --target y -o t.ct");
-        sudare_at(at, &line).ok();
-        folder
-    });
-    folder.path()
-}
-
-const STATS: &str = "stats --evaluation-key keys/evaluation.key -i t.ct";
 
 /// Runs a command in the folder of keys.
 fn run(line: &str) -> Run {
-    sudare_at(origin(), line)
+    sudare_at(statistics(), line)
 }
 
 /// The word for what a command refused.
@@ -51,7 +33,7 @@ fn server_key(service: &Service) -> String {
 
 #[test]
 fn results_come_with_receipts_of_the_pinned_server() {
-    let at = origin();
+    let at = statistics();
     let mut service = Service::start(&[]);
     let token = service.token("clinic");
     let key = server_key(&service);
@@ -131,7 +113,7 @@ fn other_receipts_are_refused(key: &str, receipt: &str) {
         assert_eq!(kind(&check("pinned.ct.receipt", other)), "ReceiptDiffers", "{other}");
     }
     let altered = receipt.replace("\"stats\"", "\"train\"");
-    fs::write(origin().join("false.receipt"), altered).unwrap();
+    fs::write(statistics().join("false.receipt"), altered).unwrap();
     assert_eq!(kind(&check("false.receipt", "")), "ReceiptForged");
     run("receipt check pinned.ct.receipt --server-key 00").mistake(&["64 hexadecimal digits"]);
 }
@@ -147,7 +129,7 @@ fn events(service: &Service) -> (Vec<Value>, String) {
 
 #[test]
 fn what_matters_is_in_the_audit_log() {
-    let at = origin();
+    let at = statistics();
     let mut service = Service::start(&[]);
     let token = service.token("clinic");
     for _ in 0..50 {
@@ -244,7 +226,7 @@ fn altered_logs_are_found_out(service: &mut Service, copy: &str, events: usize) 
 fn killed_servers_leave_whole_logs() {
     let mut service = Service::start(&[]);
     let token = service.token("clinic");
-    let table = fs::read(origin().join("t.ct")).unwrap();
+    let table = fs::read(statistics().join("t.ct")).unwrap();
     let digest = blake3::hash(&table).to_string();
     let path = format!("DELETE /v1/tables/{digest}");
     let mut deleted = 0_usize;
@@ -396,13 +378,13 @@ fn tenants_make_so_many_requests_a_second() {
     assert_eq!(service.get("/v1/keys", &token).status, 200);
     // Clients wait, and get what they ask for.
     let line = format!("{STATS} -o limited.ct");
-    service.remote(origin(), &token, &line).ok();
+    service.remote(statistics(), &token, &line).ok();
 }
 
 /// Of processors and bytes, too, by what was used and what is under way.
 #[test]
 fn jobs_of_tenants_take_so_much() {
-    let at = origin();
+    let at = statistics();
     let unlimited = Service::start(&[]);
     let token = unlimited.token("clinic");
     let usage = |service: &Service, token: &str| service.get("/v1/usage", token).json();
@@ -505,7 +487,7 @@ fn spans_are_sent_to_a_collector() {
     let (address, sent) = collector();
     let mut service = Service::start(&["--otlp", &address]);
     let token = service.token("clinic");
-    let done = service.remote(origin(), &token, &format!("{STATS} -o traced.ct --json")).json();
+    let done = service.remote(statistics(), &token, &format!("{STATS} -o traced.ct --json")).json();
     assert_eq!(service.get("/v1/keys", "x").status, 401);
     // Told to end, it sends what is left.
     server::signal("TERM", service.process.id());
@@ -519,12 +501,12 @@ fn spans_are_sent_to_a_collector() {
         assert!(says(text), "{text}");
     }
     assert!(says("stats") && says(done["job"].as_str().unwrap()) && says("ended"));
-    let table = blake3::hash(&fs::read(origin().join("t.ct")).unwrap()).to_string();
+    let table = blake3::hash(&fs::read(statistics().join("t.ct")).unwrap()).to_string();
     assert!(!says(&token[23..]) && !says("Bearer") && !says(&table));
 
     let refused = run("serve --folder never --otlp ftp://x");
     refused.mistake(&["an address such as http://localhost:4318"]);
-    assert!(!origin().join("never").exists());
+    assert!(!statistics().join("never").exists());
 }
 
 /// TLS by files in PEM, which are read again when the process is told to.

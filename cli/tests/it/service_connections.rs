@@ -220,7 +220,7 @@ fn the_service_makes_a_certificate_for_itself() {
     let before = fs::read(tls.join("cert.pem")).unwrap();
     service.kill_and_restart();
     assert_eq!(fs::read(tls.join("cert.pem")).unwrap(), before);
-    // It lacks a further name, which is said before a client finds out.
+    // A certificate without a requested name is refused at the start, before a client meets it.
     let store = own.path().join("store").display().to_string();
     let line = format!("serve --folder {store} --listen 127.0.0.1:0 --tls-self-signed tls");
     sudare_at(own.path(), &format!("{line} --tls-name other.example"))

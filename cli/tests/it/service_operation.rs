@@ -1,6 +1,6 @@
 //! What administrators do: backups, checks of health, metrics, warnings, and proxies.
 
-use crate::common::{LBW, names, server::Service, sudare_at};
+use crate::common::{STATS, names, server::Service, statistics, sudare_at};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -9,27 +9,9 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Child, Command, Stdio},
-    sync::OnceLock,
     thread,
     time::{Duration, Instant},
 };
-use tempfile::TempDir;
-
-/// A folder of keys and a table for statistics.
-fn origin() -> &'static Path {
-    static ORIGIN: OnceLock<TempDir> = OnceLock::new();
-    let folder = ORIGIN.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let at = folder.path();
-        sudare_at(at, "keygen --params auto --for stats:189x9 --out keys").ok();
-        let line = format!("encrypt --public keys/public.key --data {LBW} --target y -o t.ct");
-        sudare_at(at, &line).ok();
-        folder
-    });
-    folder.path()
-}
-
-const STATS: &str = "stats --evaluation-key keys/evaluation.key -i t.ct";
 
 /// Fails unless all below a folder is for its owner alone.
 fn expect_private(folder: &Path) {
@@ -57,8 +39,8 @@ fn backups_bring_jobs_and_results_back() {
         return;
     }
     let token = service.token("clinic");
-    let done = service.remote(origin(), &token, &format!("{STATS} -o before.ct --json")).json();
-    // A job that nobody computes yet, and an upload of which a part has arrived.
+    let done = service.remote(statistics(), &token, &format!("{STATS} -o before.ct --json")).json();
+    // A queued job, and a partial upload.
     service.restart_with(&["--jobs", "0"]);
     let known = service.get(&format!("/v1/jobs/{}", done["job"].as_str().unwrap()), &token).json();
     let waiting = service.submit(&token, "again", &known["request"]).json();
@@ -89,10 +71,10 @@ fn backups_bring_jobs_and_results_back() {
     // The same digest and receipt, of the same key: the client accepts it as the pinned one.
     let key = run("serve key --folder store").stdout;
     let line = format!("{STATS} -o after.ct --server-key {} --json", key.trim());
-    let again = second.remote(origin(), &token, &line).json();
+    let again = second.remote(statistics(), &token, &line).json();
     assert_eq!((&again["job"], &again["digest"]), (&done["job"], &done["digest"]));
     let [before, after] =
-        ["before.ct", "after.ct"].map(|name| fs::read(origin().join(name)).unwrap());
+        ["before.ct", "after.ct"].map(|name| fs::read(statistics().join(name)).unwrap());
     assert_eq!(before, after);
     let id = waiting["id"].as_str().unwrap();
     let ended = second.until(&token, id, |job| job["state"] == "done" || job["state"] == "failed");
@@ -139,7 +121,7 @@ fn backups_of_busy_servers_are_consistent() {
         return;
     }
     let token = service.token("clinic");
-    let table = fs::read(origin().join("t.ct")).unwrap();
+    let table = fs::read(statistics().join("t.ct")).unwrap();
     let digest = blake3::hash(&table).to_string();
     thread::scope(|scope| {
         let tenant = scope.spawn(|| {
@@ -218,7 +200,7 @@ fn metrics_explain_themselves_and_have_latencies() {
     let port = free_port();
     let service = Service::start(&["--metrics", &format!("127.0.0.1:{port}")]);
     let token = service.token("clinic");
-    service.remote(origin(), &token, &format!("{STATS} -o measured.ct --force")).ok();
+    service.remote(statistics(), &token, &format!("{STATS} -o measured.ct --force")).ok();
     service.send("BREW /v1/jobs", &token, "", 0, b"");
     let text = metrics(port);
     // Each metric has its help and type before its values.
@@ -261,7 +243,7 @@ fn metrics(port: u16) -> String {
     text.split_once("\r\n\r\n").unwrap().1.to_owned()
 }
 
-/// The options in the files for containers and systemd are those of the command.
+/// The files for containers and systemd name options that the command has.
 #[test]
 fn examples_of_deployments_name_real_options() {
     let at = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
@@ -345,7 +327,7 @@ fn journey_through(name: &str, start: impl FnOnce(&Path, &str, u16) -> Child) {
     let options =
         format!("--url https://127.0.0.1:{port} --token-file {place}/token --ca {place}/cert.pem");
     let line = format!("remote {STATS} -o {place}/result.ct {options} --json");
-    let done: Value = sudare_at(origin(), &line).json();
+    let done: Value = sudare_at(statistics(), &line).json();
     let whole = fs::read(at.join("result.ct")).unwrap();
     assert_eq!(blake3::hash(&whole).to_string(), done["digest"].as_str().unwrap());
     drop((proxy, server));

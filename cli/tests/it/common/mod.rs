@@ -12,9 +12,10 @@ pub mod server;
 pub use run::{BENCH_FIELDS, Run, assert_fields};
 
 use serde_json::Value;
-use std::{ffi::OsStr, path::Path, process::Command};
+use std::{ffi::OsStr, path::Path, process::Command, sync::OnceLock};
 use sudare_apps::logreg::{Prepared, TrainSpec, Transform, reference};
 use sudare_table::Table;
+use tempfile::TempDir;
 
 /// Bundled tables.
 pub const LBW: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/table/data/lbw.csv");
@@ -60,6 +61,23 @@ pub fn sudare(line: &str) -> Run {
 pub fn sudare_at(folder: &Path, line: &str) -> Run {
     sudare_in(folder, &line.split_whitespace().collect::<Vec<_>>())
 }
+
+/// A folder of keys and a table for statistics, which tests only read.
+pub fn statistics() -> &'static Path {
+    static ORIGIN: OnceLock<TempDir> = OnceLock::new();
+    let folder = ORIGIN.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        sudare_at(at, "keygen --params auto --for stats:189x9 --out keys").ok();
+        let line = format!("encrypt --public keys/public.key --data {LBW} --target y -o t.ct");
+        sudare_at(at, &line).ok();
+        folder
+    });
+    folder.path()
+}
+
+/// The command for the statistics of that table, without the result.
+pub const STATS: &str = "stats --evaluation-key keys/evaluation.key -i t.ct";
 
 /// Runs a shell script in `folder`, with the command as `$0`. Files may have `blocks` blocks of 512 bytes, so
 /// that writes fail in the middle, as on a full disk.
