@@ -85,7 +85,7 @@ def commands(text: str) -> str:
 
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
-    """Refuses a long navigation, and pages that nobody would find."""
+    """Refuses a long navigation, and pages that neither it nor the list of pages names."""
     in_nav = {page.file.src_uri for page in nav.pages}
     if len(in_nav) > MAX_ENTRIES:
         raise PluginError(f"the navigation has {len(in_nav)} entries: list some in {ALL_PAGES} instead")

@@ -159,8 +159,8 @@ class LogisticSummary(_Summary):
         if self.penalty:
             notes.append(
                 f"Training shrank the coefficients by a penalty of {self.penalty:.6g}. Standard errors are "
-                "from the inverse of the penalised information. Train with C=inf for those of a fit without "
-                "a penalty."
+                "from the inverse of the penalised information. Train with C=inf for standard errors "
+                "without a penalty."
             )
         return notes
 

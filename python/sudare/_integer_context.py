@@ -12,7 +12,14 @@ import numpy.typing as npt
 
 from sudare import _native, errors
 from sudare._encrypted import natives
-from sudare._integers import EncryptedBooleans, EncryptedIntegers, _is_mask, _OfRange, integers
+from sudare._integers import (
+    _MOST,
+    EncryptedBooleans,
+    EncryptedIntegers,
+    _is_mask,
+    _OfRange,
+    integers,
+)
 from sudare._keys import ContextOf, KeysOf
 from sudare._native import IntegerEvaluationKeys, IntegerPublicKey, IntegerSecretKey, Op
 from sudare._plain import array_of, flag, items, optional, path_of, shown, string, whole
@@ -382,9 +389,6 @@ class IntegerContext(
 
     def __repr__(self) -> str:
         return f"IntegerContext({self.scheme}, t={self.t}, {self._made or 'no keys yet'})"
-
-
-_MOST = 2**63 - 1
 
 
 def _values(f: Any, points: list[int]) -> npt.NDArray[Any]:

@@ -604,8 +604,8 @@ def _arg_extreme(a: object, rank: int) -> EncryptedIntegers:
 
 
 _MAX_SORTED = 128
-"""Elements that can be sorted: the plain matrices that compare them in pairs have as many columns, and the
-square of their number of rows."""
+"""The maximum number of elements to sort. A plain matrix with this number of columns, and its square of rows,
+compares them in pairs."""
 
 _BINS = 32
 """Bins that are counted together."""

@@ -464,8 +464,8 @@ class LogisticRegression(_Model):
         Whether `fit` ends with fitting probabilities to the classes of its rows: scores are scaled and
         shifted, or with more than two classes replaced by linear functions of all scores.
     missing : {"refuse", "mean", "median", "most_frequent", "drop", "flag"}, default "refuse"
-        The treatment of missing values. `"mean"` and `"median"` fill numbers with that of the column, and
-        make missing categories a category of their own. `"most_frequent"` fills both with the most frequent
+        The treatment of missing values. `"mean"` and `"median"` fill numbers with the mean or median of the
+        column, and make missing categories a category of their own. `"most_frequent"` fills both with the most frequent
         value. `"drop"` leaves out rows with missing values. `"flag"` is `"mean"` with another feature that
         marks missing numbers.
     unseen : {"refuse", "zero"}, default "refuse"
@@ -473,8 +473,8 @@ class LogisticRegression(_Model):
         the column are 0.
     columns : sequence of str, optional
         The columns to use. Without it, columns that tell rows apart are left out with an
-        `IdentifierWarning`: columns of at least 20 rows with text of which nine in ten values differ, and
-        with different integers whose name is that of an identifier, such as `patient_id`.
+        `IdentifierWarning`: columns of at least 20 rows with text where nine in ten values differ, or
+        with different integers under the name of an identifier, such as `patient_id`.
     drop : sequence of str, optional
         Columns to leave out.
     rare : int, optional

@@ -652,8 +652,8 @@ def plan(
     Columns are numbers, truth values, dates, or categories as text. Dates become days since 1970-01-01. A
     column of categories becomes a column of 0 and 1 for each category, whose mean is the share of its rows.
     Columns that tell rows apart are left out with an `IdentifierWarning`: columns of at least 20 rows with
-    text of which nine in ten values differ, and with different integers whose name is that of an
-    identifier, such as `patient_id`.
+    text where nine in ten values differ, or with different integers under the name of an identifier, such as
+    `patient_id`.
 
     Parameters
     ----------

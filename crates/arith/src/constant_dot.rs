@@ -97,7 +97,7 @@ impl ConstantDot {
         self.modulus.kernels()
     }
 
-    /// Returns pointers to the rows, which have `len` words each and are as many as the constants.
+    /// Returns pointers to the rows: one of `len` words for each constant.
     fn words(&self, a: &[&[u64]], len: usize) -> Vec<*const u64> {
         assert_eq!(a.len(), self.factors.len());
         // Kernels compute nonsense from larger words.

@@ -128,7 +128,7 @@ impl Text {
 mod tests {
     use super::*;
 
-    /// The numbers are those of the definition: cumulative, with the last bucket for all.
+    /// Buckets are cumulative, as Prometheus defines them, and the last one counts all.
     #[test]
     fn histograms_count_up_to_each_bound() {
         let times = Histograms::new(["kind", "state"], &[0.5, 2.0]);

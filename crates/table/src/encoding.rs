@@ -101,9 +101,9 @@ impl EncodingOptions {
 /// otherwise.
 ///
 /// With [`Categorical::Detect`], a text column of dates becomes one feature, the days since
-/// 1970-01-01. Columns that tell rows apart are left out: columns of at least 20 rows with text of
-/// which nine in ten values differ, and with different integers whose name is that of an
-/// identifier, such as `patient_id`. Name such a column in [`Selection::columns`] or in
+/// 1970-01-01. Columns that tell rows apart are left out: columns of at least 20 rows with text
+/// where nine in ten values differ, or with different integers under the name of an identifier,
+/// such as `patient_id`. Name such a column in [`Selection::columns`] or in
 /// [`Categorical::Detect`] to use it. Tables that the encoding is applied to may lack columns that
 /// are left out.
 ///

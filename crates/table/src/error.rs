@@ -130,7 +130,7 @@ pub enum TableError {
         /// The cell.
         cell: Box<Cell>,
     },
-    /// No value of a column has as many rows as a category needs.
+    /// Every value of a column has fewer rows than a category needs.
     #[error(
         "no value of column {column:?} has {rare} rows, so all of them would be joined; leave the \
          column out with --drop {}, in Python drop=[{column:?}]",

@@ -57,11 +57,11 @@ pub struct NewKeys<'a> {
     pub remark: String,
     /// Label of all files.
     pub label: serial::Label,
-    /// How the table was read that the job was planned for, if later steps must know it.
+    /// The table that the job was planned for, if later steps must read tables alike.
     pub table: Option<PlannedTable>,
 }
 
-/// How a table was read.
+/// The reading of a table.
 pub struct PlannedTable {
     /// The options of the table.
     pub reading: Reading,

@@ -5,7 +5,7 @@ use crate::array::{ArrayError, Result};
 use sudare::exact::{Decryptor, Encryptor};
 
 /// Encrypts an array. It has the range of the values, with ends that move outward to powers of two.
-/// That range is public, as the shape is.
+/// The range is public, like the shape.
 ///
 /// # Errors
 /// [`ArrayError::Values`](crate::array::ArrayError::Values) and similar errors if the shape does

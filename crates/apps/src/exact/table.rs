@@ -247,7 +247,7 @@ impl Engine {
         at: i128,
         holds: bool,
     ) -> Result<IntegerArray> {
-        // The step is odd about its place, if there are as many integers on both sides.
+        // With equal numbers of integers on both sides, the step is odd about its place.
         let half = (at - low).max(high + 1 - at);
         let symmetric = [at - half, at + half - 1];
         self.cheaper(x, [[low, high], symmetric], |x| (x < at) == holds)

@@ -202,7 +202,7 @@ mod tests {
         rlwe::{KeyGenerator, KeyRequest, Level},
     };
 
-    /// Squares as many times as there are levels, and compares the mean error with the request.
+    /// Squares once at each level, and compares the mean error with the request.
     fn assert_precise(needs: Needs) {
         let params = Params::new(choose(needs).unwrap().spec).unwrap();
         assert_eq!(params.top(), Level(needs.depth));

@@ -42,7 +42,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Makes an encoder with as many slots as the values need: the next power of two.
+    /// Makes an encoder whose number of slots follows from the values: the next power of two.
     #[must_use]
     pub fn new(params: &Params) -> Self {
         Self { params: params.clone(), log_slots: None }

@@ -37,7 +37,8 @@ fn formula<'e, E: ComplexOps>(x: &Value<'e, E>, y: &Value<'e, E>) -> Value<'e, E
 
 fn on_numbers(x: &[f64], y: &[f64]) -> Vec<f64> {
     let slot = |i: usize| {
-        let (x, y) = (x[i % x.len()], y[i % y.len()]);
+        let x = x[i % x.len()];
+        let y = y[i % y.len()];
         let z = (x * x * x + x * y - 0.25 * x + y * y - x) * (3.0 - y);
         z + 1.0 - (2.0 - x) * 2.0 + y * 1.5
     };

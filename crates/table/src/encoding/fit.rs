@@ -124,7 +124,7 @@ enum Content {
     Categories,
 }
 
-/// Returns how a column is to be read.
+/// Returns the content to read from a column.
 fn content(frame: &Frame, at: usize, gaps: usize, options: &EncodingOptions) -> Content {
     let name = &frame.columns()[at];
     if !options.selection.takes(name) {
@@ -164,7 +164,7 @@ fn content(frame: &Frame, at: usize, gaps: usize, options: &EncodingOptions) -> 
     }
 }
 
-/// Returns whether a name is that of an identifier, such as `patient_id`, `MRN` or `caseNo`.
+/// Returns whether a column's name suggests an identifier, such as `patient_id`, `MRN` or `caseNo`.
 fn is_identifier(name: &str) -> bool {
     let mut words: Vec<String> = Vec::new();
     let mut was_lower = false;

@@ -5,7 +5,7 @@ use crate::storage::records::database::{Database, unreadable};
 use std::path::Path;
 use sudare_roles::os::files;
 
-/// What a copy of the records refers to.
+/// Objects and audit lines that a copy of the records refers to.
 pub struct Known {
     /// Tenants and digests of all objects.
     pub objects: Vec<(String, String)>,
