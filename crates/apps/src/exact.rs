@@ -58,6 +58,7 @@ mod counts;
 mod crypt;
 mod elementwise;
 mod layout;
+mod levels;
 mod linear;
 mod range;
 mod rows;
@@ -67,7 +68,6 @@ mod table;
 mod tests;
 
 use crate::array::{ArrayError, Result};
-use blocks::Blocks;
 use core::fmt;
 use std::sync::{
     Arc, Mutex,
@@ -80,11 +80,15 @@ use sudare::{
     rlwe::{EvaluationKeys, KeyId, Level},
 };
 
+pub(crate) use blocks::Blocks;
+pub(crate) use bootstrap::TOGETHER;
 pub use bootstrap::{bootstrapping_set, matrix_bytes, plan_bootstrapping};
 pub use cost::Costs;
 pub use counts::{Condition, CountsPlan};
 pub use crypt::{budget, decrypt, encrypt, encrypt_within};
+pub(crate) use layout::broadcast;
 pub use layout::{Layout, PlainIntegers};
+pub(crate) use levels::Leveled;
 pub use range::IntegerRange;
 pub use setting::{Scheme, Setting, plan};
 pub use table::{Comparison, Operand};
@@ -298,22 +302,7 @@ impl Engine {
         }
     }
 
-    /// Returns the array lowered to `level`, with the factor of that level.
-    fn lowered(&self, a: &IntegerArray, level: Level) -> Result<IntegerArray> {
-        if a.level() == level {
-            return Ok(a.clone());
-        }
-        let factor = self.setting.factor(level)?;
-        a.map(|block| match &self.evaluator {
-            Evaluator::Bgv(evaluator) => evaluator.match_factor(block, level, factor),
-            Evaluator::Bfv(evaluator) => evaluator.rescale_to(block, level),
-        })
-    }
-
-    /// Runs `compute` on operands at one level. This is the highest level, from theirs down, where
-    /// errors leave room for the result and at least `above` levels remain above the lowest. If
-    /// there is no such level and the setting has bootstrapping, the operands are bootstrapped.
-    /// This also happens if errors leave no room for the result, or for bootstrapping it.
+    /// Runs `compute` on operands at one level; see [`Leveled::where_all_fit`].
     fn where_it_fits<const N: usize>(
         &self,
         op: &'static str,
@@ -335,74 +324,9 @@ impl Engine {
     ) -> Result<Vec<IntegerArray>> {
         // Checked before anything is bootstrapped, which takes long.
         operands.iter().try_for_each(|a| self.check(a))?;
-        let operands = operands.map(IntegerArray::clone);
-        let Some(plan) = self.setting.bootstrapping() else {
-            return self.descend(op, operands, Level(above), compute);
-        };
-        // Results must not be below the input level, or they could not be bootstrapped later.
-        let lowest = Level(plan.input_level().0 + above);
-        let highest = plan.output_level();
-        if lowest > highest {
-            return Err(ArrayError::LevelExhausted {
-                op,
-                needed: above,
-                left: plan.usable_levels(),
-            });
-        }
-        // A result that could not be bootstrapped counts as one that does not fit.
-        let compute = |operands| {
-            let results = compute(operands)?;
-            results.iter().try_for_each(|a| self.check_refreshable(a))?;
-            Ok(results)
-        };
-        let mut operands = self.at_least(operands, lowest)?;
-        match self.descend(op, operands.clone(), lowest, compute) {
-            // Errors are too large, not levels too few. Bootstrapping replaces them by small ones.
-            Err(ArrayError::Library(sudare::Error::NoiseExhausted { .. })) => {
-                operands = self.at_least(operands, highest)?;
-                self.descend(op, operands, lowest, compute)
-            }
-            result => result,
-        }
-    }
-
-    /// Checks that an array can be bootstrapped, if the setting has bootstrapping.
-    fn check_refreshable(&self, a: &IntegerArray) -> Result<()> {
-        let mut forms = a.blocks.iter().map(Ciphertext::form);
-        Ok(forms.try_for_each(|form| self.setting.check_refreshable(form))?)
-    }
-
-    /// Runs `compute` on operands at the highest level, down to `lowest`, where the result fits.
-    fn descend<const N: usize>(
-        &self,
-        op: &'static str,
-        operands: [IntegerArray; N],
-        lowest: Level,
-        compute: impl Fn([IntegerArray; N]) -> Result<Vec<IntegerArray>>,
-    ) -> Result<Vec<IntegerArray>> {
-        // The operands have to share a level, which cannot be above the lowest of theirs.
-        let mut level = operands.iter().map(IntegerArray::level).min().unwrap_or(Level(0));
-        if level < lowest {
-            let needed = lowest.0;
-            return Err(sudare::Error::LevelExhausted { op, needed, level }.into());
-        }
-        let at = |level| {
-            let mut operands = operands.clone();
-            for a in &mut operands {
-                *a = self.lowered(a, level)?;
-            }
-            compute(operands)
-        };
-        loop {
-            match at(level) {
-                Err(ArrayError::Library(sudare::Error::NoiseExhausted { .. }))
-                    if level > lowest =>
-                {
-                    level = Level(level.0 - 1);
-                }
-                result => return result,
-            }
-        }
+        Leveled::where_all_fit(self, op, &operands, above, |operands| {
+            compute(core::array::from_fn(|i| operands[i].clone()))
+        })
     }
 
     /// Multiplies by a plaintext. The product is one level below.
@@ -416,5 +340,35 @@ impl Engine {
         let mut products = self.exact().mul_plain_many(blocks, plain, factor)?;
         products.iter_mut().try_for_each(|product| self.exact().rescale_assign(product))?;
         Ok(products)
+    }
+}
+
+impl Leveled for Engine {
+    type Value = IntegerArray;
+
+    fn setting(&self) -> &Setting {
+        &self.setting
+    }
+    fn level(&self, a: &IntegerArray) -> Level {
+        a.level()
+    }
+    fn lowered(&self, a: &IntegerArray, level: Level) -> Result<IntegerArray> {
+        if a.level() == level {
+            return Ok(a.clone());
+        }
+        let factor = self.setting.factor(level)?;
+        a.map(|block| match &self.evaluator {
+            Evaluator::Bgv(evaluator) => evaluator.match_factor(block, level, factor),
+            Evaluator::Bfv(evaluator) => evaluator.rescale_to(block, level),
+        })
+    }
+    fn refreshed(&self, a: &IntegerArray) -> Result<IntegerArray> {
+        self.bootstrap(a)
+    }
+    fn check_refreshable(&self, a: &IntegerArray) -> sudare::Result<()> {
+        a.blocks
+            .iter()
+            .map(Ciphertext::form)
+            .try_for_each(|form| self.setting.check_refreshable(form))
     }
 }

@@ -5,48 +5,53 @@ use sudare::exact::Ciphertext;
 
 /// Ciphertexts in order, and their bootstrapped form once it exists. Clones are cheap and share
 /// that form.
-#[derive(Clone)]
-pub(super) struct Blocks(Arc<Held>);
+pub(crate) struct Blocks<C = Ciphertext>(Arc<Held<C>>);
 
-struct Held {
-    own: Vec<Ciphertext>,
-    refreshed: OnceLock<Blocks>,
+struct Held<C> {
+    own: Vec<C>,
+    refreshed: OnceLock<Blocks<C>>,
 }
 
-impl Blocks {
+impl<C> Clone for Blocks<C> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<C> Blocks<C> {
     /// Returns whether both are the same blocks, and not only equal ones.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Returns the bootstrapped blocks, if they exist.
-    pub(super) fn refreshed(&self) -> Option<&Self> {
+    pub(crate) fn refreshed(&self) -> Option<&Self> {
         self.0.refreshed.get()
     }
 
     /// Stores the bootstrapped blocks and returns them, or the blocks that another thread stored
     /// first.
-    pub(super) fn keep_refreshed(&self, blocks: Self) -> &Self {
+    pub(crate) fn keep_refreshed(&self, blocks: Self) -> &Self {
         self.0.refreshed.get_or_init(|| blocks)
     }
 }
 
-impl From<Vec<Ciphertext>> for Blocks {
-    fn from(own: Vec<Ciphertext>) -> Self {
+impl<C> From<Vec<C>> for Blocks<C> {
+    fn from(own: Vec<C>) -> Self {
         Self(Arc::new(Held { own, refreshed: OnceLock::new() }))
     }
 }
 
-impl FromIterator<Ciphertext> for Blocks {
-    fn from_iter<I: IntoIterator<Item = Ciphertext>>(blocks: I) -> Self {
+impl<C> FromIterator<C> for Blocks<C> {
+    fn from_iter<I: IntoIterator<Item = C>>(blocks: I) -> Self {
         Vec::from_iter(blocks).into()
     }
 }
 
-impl core::ops::Deref for Blocks {
-    type Target = [Ciphertext];
+impl<C> core::ops::Deref for Blocks<C> {
+    type Target = [C];
 
-    fn deref(&self) -> &[Ciphertext] {
+    fn deref(&self) -> &[C] {
         &self.0.own
     }
 }

@@ -1,7 +1,7 @@
 //! Bootstrapping of arrays, and its sets of parameters.
 
 use super::{
-    Engine, IntegerArray, Scheme, Setting,
+    Engine, IntegerArray, Leveled as _, Scheme, Setting,
     setting::{check_slots, modulus, most_slots},
 };
 use crate::array::{ArrayError, Result};
@@ -11,12 +11,11 @@ use sudare::{
         self, BootstrapPlan, BootstrapPreset, BootstrapSpec, Bootstrapper,
     },
     exact::{self, BatchEncoder, Params, Spec},
-    rlwe::Level,
 };
 
 /// Number of ciphertexts that are bootstrapped, or looked up in tables, together. It is large enough to share the reading of
 /// keys and matrices, and small enough that intermediate results do not fill the memory.
-pub(super) const TOGETHER: usize = 4;
+pub(crate) const TOGETHER: usize = 4;
 
 /// Returns the bootstrapping set of this name. For an insecure ring of degree `2^n`, pass `n` as
 /// `insecure_log_n`. The set then keeps its number of levels, more than bootstrapping of fewer slots
@@ -200,18 +199,6 @@ impl Engine {
         Ok(IntegerArray { blocks: a.blocks.keep_refreshed(blocks.into()).clone(), ..a.clone() })
     }
 
-    /// Bootstraps the operands that are below `level`.
-    pub(super) fn at_least<const N: usize>(
-        &self,
-        mut operands: [IntegerArray; N],
-        level: Level,
-    ) -> Result<[IntegerArray; N]> {
-        for a in operands.iter_mut().filter(|a| a.level() < level) {
-            *a = self.bootstrap(a)?;
-        }
-        Ok(operands)
-    }
-
     fn bootstrapper(
         &self,
         plan: &BootstrapPlan,
@@ -235,7 +222,10 @@ mod tests {
     };
     use super::*;
     use std::sync::LazyLock;
-    use sudare::{Error, rlwe::KeyGenerator};
+    use sudare::{
+        Error,
+        rlwe::{KeyGenerator, Level},
+    };
 
     const NAME: &str = "n15-t65537-boot";
 

@@ -1,7 +1,7 @@
 //! Elementwise sums, products and polynomials.
 
 use super::{
-    Engine, Evaluator, IntegerArray, IntegerRange, PlainIntegers,
+    Engine, Evaluator, IntegerArray, IntegerRange, Leveled as _, PlainIntegers,
     layout::{Values, broadcast},
 };
 use crate::array::{ArrayError, Result};
@@ -24,26 +24,13 @@ impl Engine {
         a: &IntegerArray,
         shape: &[usize],
     ) -> Result<IntegerArray> {
-        let layout = self.setting.layout(shape)?;
-        if layout.elements() == a.layout().elements() {
-            return a.reshaped(shape);
+        let layout = a.layout.repeated(op, self.setting.layout(shape)?)?;
+        if layout.elements() == a.layout.elements() {
+            return Ok(IntegerArray { layout, ..a.clone() });
         }
-        match &a.blocks[..] {
-            [block] if a.layout().is_everywhere() => {
-                let blocks = vec![block.clone(); layout.blocks()].into();
-                // The one element is in all slots, so it is also beyond the last element of the new
-                // shape.
-                Ok(IntegerArray { layout, blocks, padding_is_zero: false, range: a.range })
-            }
-            _ => Err(ArrayError::Argument {
-                op,
-                problem: format!(
-                    "an encrypted array of shape {:?} would be repeated to {shape:?}, which only \
-                     one of a single element can be: encrypt it in that shape",
-                    a.shape()
-                ),
-            }),
-        }
+        // The one element is in all slots, so it is also beyond the last element of the new shape.
+        let blocks = vec![a.blocks[0].clone(); layout.blocks()].into();
+        Ok(IntegerArray { layout, blocks, padding_is_zero: false, range: a.range })
     }
 
     /// Returns both arrays in their common shape.

@@ -70,12 +70,12 @@ impl Layout {
     }
 
     /// Returns the columns of a block, before they repeat.
-    pub(super) fn columns(&self) -> usize {
+    pub(crate) fn columns(&self) -> usize {
         1 << (self.log_slots - 1)
     }
 
     /// Returns the range of the elements in a block.
-    pub(super) fn range(&self, block: usize) -> Range<usize> {
+    pub(crate) fn range(&self, block: usize) -> Range<usize> {
         let start = block << self.log_slots;
         start..self.elements().min(start + (1 << self.log_slots))
     }
@@ -91,13 +91,34 @@ impl Layout {
     }
 
     /// Returns both rows of a block, before they repeat, filled with the elements.
-    pub(super) fn scattered(&self, block: usize, elements: &[u128]) -> Vec<u128> {
+    pub(crate) fn scattered(&self, block: usize, elements: &[u128]) -> Vec<u128> {
         let columns = self.columns();
         let slot = |i| self.element(block, i / columns, i % columns).map_or(0, |i| elements[i]);
         (0..2 * columns).map(slot).collect()
     }
 
-    pub(super) fn reshaped(&self, shape: &[usize]) -> Result<Self> {
+    /// Returns the layout `to` for an array of this one, which has its elements or one of them.
+    ///
+    /// # Errors
+    /// [`ArrayError::Argument`] for any other array.
+    pub(crate) fn repeated(&self, op: &'static str, to: Self) -> Result<Self> {
+        if to.elements() == self.elements() {
+            return self.reshaped(&to.shape);
+        }
+        match self.is_everywhere() {
+            true => Ok(to),
+            false => Err(ArrayError::Argument {
+                op,
+                problem: format!(
+                    "an encrypted array of shape {:?} would be repeated to {:?}, which only one of \
+                     a single element can be: encrypt it in that shape",
+                    self.shape, to.shape
+                ),
+            }),
+        }
+    }
+
+    pub(crate) fn reshaped(&self, shape: &[usize]) -> Result<Self> {
         if elements(shape)? != self.elements() {
             let left = self.shape.clone();
             let right = shape.to_vec();
@@ -123,7 +144,7 @@ fn elements(shape: &[usize]) -> Result<usize> {
 }
 
 /// Returns the shape that two shapes are broadcast to, as in NumPy.
-pub(super) fn broadcast(op: &'static str, left: &[usize], right: &[usize]) -> Result<Vec<usize>> {
+pub(crate) fn broadcast(op: &'static str, left: &[usize], right: &[usize]) -> Result<Vec<usize>> {
     let axes = left.len().max(right.len());
     let size = |shape: &[usize], axis: usize| {
         (axis + shape.len()).checked_sub(axes).map_or(1, |axis| shape[axis])
@@ -200,9 +221,13 @@ impl PlainIntegers {
 
     /// Returns the residues, repeated to `shape`, which this array is broadcast to.
     pub(super) fn residues(&self, t: Modulus, shape: &[usize]) -> Vec<u128> {
-        let all: Vec<u128> = self.values.iter().map(|&x| t.reduce_i128(x.into())).collect();
+        self.repeated(shape).into_iter().map(|x| t.reduce_i128(x.into())).collect()
+    }
+
+    /// Returns the values, repeated to `shape`, which this array is broadcast to.
+    pub(crate) fn repeated(&self, shape: &[usize]) -> Vec<i64> {
         if self.shape == shape {
-            return all;
+            return self.values.clone();
         }
         let missing = shape.len() - self.shape.len();
         // Distance of neighbours along each axis, 0 where the axis is repeated.
@@ -216,7 +241,7 @@ impl PlainIntegers {
         for (&size, stride) in shape.iter().zip(strides) {
             places = places.iter().flat_map(|p| (0..size).map(move |i| p + i * stride)).collect();
         }
-        places.into_iter().map(|place| all[place]).collect()
+        places.into_iter().map(|place| self.values[place]).collect()
     }
 }
 

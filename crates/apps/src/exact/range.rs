@@ -23,7 +23,7 @@ impl fmt::Display for IntegerRange {
 
 impl IntegerRange {
     /// Returns the range of these values, which are not empty.
-    pub(super) fn of(values: &[i64]) -> Self {
+    pub(crate) fn of(values: &[i64]) -> Self {
         let low = values.iter().copied().min().unwrap_or(0);
         let high = values.iter().copied().max().unwrap_or(0);
         Self { low, high }
@@ -57,12 +57,12 @@ impl IntegerRange {
     }
 
     /// Both ends.
-    pub(super) fn ends(self) -> [i128; 2] {
+    pub(crate) fn ends(self) -> [i128; 2] {
         [self.low.into(), self.high.into()]
     }
 
     /// Returns the lowest and the highest value of an operation that is linear in each operand.
-    pub(super) fn extremes(self, other: Self, op: impl Fn(i128, i128) -> i128) -> [i128; 2] {
+    pub(crate) fn extremes(self, other: Self, op: impl Fn(i128, i128) -> i128) -> [i128; 2] {
         let values = self.ends().map(|x| other.ends().map(|y| op(x, y)));
         let values = values.as_flattened();
         let low = values.iter().copied().min().unwrap_or(0);
@@ -97,6 +97,16 @@ impl Setting {
             true => IntegerRange { low: low as i64, high: high as i64 },
             false => whole,
         }
+    }
+
+    /// Rejects a range with ends in the wrong order, or beyond half of the modulus on either side.
+    pub(crate) fn check_centered(&self, range: IntegerRange) -> Result<()> {
+        let most = (self.modulus().value() / 2) as i64;
+        if -most <= range.low && range.low <= range.high && range.high <= most {
+            return Ok(());
+        }
+        let problem = format!("{range} is no range of digits: they are from -{most} to {most}");
+        Err(ArrayError::Argument { op: "range", problem })
     }
 
     /// Rejects a range with ends in the wrong order, or with integers that are no elements.

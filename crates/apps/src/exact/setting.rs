@@ -201,7 +201,7 @@ impl Setting {
     /// Rejects a ciphertext that could not be bootstrapped, if the setting has bootstrapping.
     ///
     /// The first call computes norms of matrices, which takes seconds in the named sets.
-    pub(super) fn check_refreshable(&self, form: Form) -> sudare::Result<()> {
+    pub(crate) fn check_refreshable(&self, form: Form) -> sudare::Result<()> {
         let Some(Bootstrapping { plan, inputs }) = self.0.bootstrapping.as_deref() else {
             return Ok(());
         };
@@ -256,7 +256,7 @@ impl Setting {
     ///
     /// Encoders of fewer slots would use another order of slots, because each number of slots has
     /// its own root of unity.
-    pub(super) fn encode(&self, rows: &[u128]) -> sudare::Result<PlainPoly> {
+    pub(crate) fn encode(&self, rows: &[u128]) -> sudare::Result<PlainPoly> {
         let columns = rows.len() / 2;
         let repeats = self.slots() / rows.len();
         let slots = rows.chunks(columns).flat_map(|row| row.repeat(repeats));
@@ -264,13 +264,13 @@ impl Setting {
     }
 
     /// Decodes the first `columns` columns of both rows of a plaintext.
-    pub(super) fn decode(&self, plain: &PlainPoly, columns: usize) -> sudare::Result<Vec<u128>> {
+    pub(crate) fn decode(&self, plain: &PlainPoly, columns: usize) -> sudare::Result<Vec<u128>> {
         let slots = self.0.encoder.decode_unsigned(plain)?;
         Ok(slots.chunks(self.slots() / 2).flat_map(|row| row[..columns].to_vec()).collect())
     }
 
     /// Returns the factor of every array at `level`.
-    pub(super) fn factor(&self, level: Level) -> sudare::Result<Unit> {
+    pub(crate) fn factor(&self, level: Level) -> sudare::Result<Unit> {
         let params = self.params();
         let t = self.modulus();
         match self.scheme() {
@@ -281,7 +281,7 @@ impl Setting {
 
     /// Returns the factor of a plaintext for a product with an array at `level`. The rescaled
     /// product then has the factor of the level below.
-    pub(super) fn weight_factor(&self, op: &'static str, level: Level) -> sudare::Result<Unit> {
+    pub(crate) fn weight_factor(&self, op: &'static str, level: Level) -> sudare::Result<Unit> {
         let Some(below) = level.0.checked_sub(1) else {
             return Err(Error::LevelExhausted { op, needed: 1, level });
         };
@@ -292,7 +292,7 @@ impl Setting {
     }
 
     /// Rejects objects of other parameters.
-    pub(super) fn check_params(&self, found: ParamsId) -> sudare::Result<()> {
+    pub(crate) fn check_params(&self, found: ParamsId) -> sudare::Result<()> {
         let expected = self.params().rlwe().id();
         match found == expected {
             true => Ok(()),
