@@ -7,6 +7,7 @@
 //! | [`logreg`] | logistic regression by accelerated gradient, encrypted and in the clear |
 //! | [`array`](mod@array) | encrypted arrays of any shape, with NumPy's operations |
 //! | [`exact`] | encrypted arrays of integers modulo `t`, by BGV or BFV |
+//! | [`words`] | encrypted machine words, which wrap and compare as NumPy's do |
 //! | [`functions`] | inverse, exponential, sigmoid, sign, relu, maximum and other functions of encrypted slots |
 //! | [`search`] | search among vectors, where the server does not see the index, the query, or either |
 //! | [`nn`] | neural networks on encrypted samples: dense and convolutional layers |
@@ -33,6 +34,7 @@ mod release;
 pub mod search;
 pub mod stats;
 mod table_plan;
+pub mod words;
 
 pub use logreg::{Error, Result};
 pub use table_plan::{TablePlan, ciphertext_bytes};
