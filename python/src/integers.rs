@@ -6,14 +6,16 @@ pub mod keys;
 use crate::{error::Result, job, plan::warn_if_insecure};
 use pyo3::prelude::*;
 use sudare::{
+    circuits::exact::bootstrap::BootstrapPlan,
     exact::{
         self, Params, Preset, Spec,
         serial::{self, Label},
     },
     rlwe::{KeyRequest, KeySecurity},
 };
-use sudare_apps::exact::{
-    Scheme, Setting, bootstrapping_set, matrix_bytes, plan, plan_bootstrapping,
+use sudare_apps::{
+    exact::{Scheme, Setting, bootstrapping_set, matrix_bytes, plan, plan_bootstrapping},
+    words,
 };
 use sudare_roles::exact_files::key_label;
 
@@ -161,8 +163,46 @@ impl IntegerPlan {
         })
     }
 
+    /// Plans for programs of words of `depth` levels, in the smallest ring at 128 bits.
+    #[staticmethod]
+    fn words(py: Python<'_>, depth: u32) -> Result<Self> {
+        job::run(py, None, move |_| {
+            let choice = words::leveled(depth)?;
+            let setting = Setting::new(Params::new(choice.spec)?, Scheme::Bgv, true)?;
+            Self::new("", setting, choice.reason)?.for_words()
+        })
+    }
+
+    /// Plans for measuring the depth of programs of words, without security.
+    #[staticmethod]
+    fn measuring_words(py: Python<'_>) -> Result<Self> {
+        job::run(py, None, move |_| {
+            Self::new("", words::measuring_setting()?, String::new())?.for_words()
+        })
+    }
+
+    /// Returns the same plan with the keys of words only.
+    fn for_words(&self) -> Result<Self> {
+        let set = self.set.clone();
+        let request = words::required_keys(&set.setting);
+        Ok(Self { set, request, reason: self.reason.clone() })
+    }
+
+    /// Returns the names of all sets that bootstrap words, the smallest ring first.
+    #[staticmethod]
+    fn word_sets() -> Vec<String> {
+        words::bootstrapping_sets()
+    }
+
+    /// Levels of new arrays, before they are bootstrapped.
     #[getter]
-    fn parameters(&self) -> IntegerParameters {
+    fn usable_levels(&self) -> u32 {
+        let setting = &self.set.setting;
+        setting.bootstrapping().map_or(setting.usable_levels(), BootstrapPlan::usable_levels)
+    }
+
+    #[getter]
+    pub fn parameters(&self) -> IntegerParameters {
         self.set.clone()
     }
 

@@ -22,6 +22,7 @@ mod source;
 mod table;
 mod trace;
 mod train;
+mod words;
 
 /// The module `sudare._native`.
 #[pyo3::pymodule]
@@ -58,6 +59,7 @@ mod _native {
         table::{Decrypted, Table, TablePlan, TableResult},
         trace::Trace,
         train::{Trainer, read_model, simulate, write_model},
+        words::{WordArray, WordEngine, decrypt_words, encrypt_words},
     };
     use pyo3::prelude::*;
     use sudare_arith::{Isa, par};

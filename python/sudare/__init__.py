@@ -36,6 +36,8 @@ from sudare._native import (
 )
 from sudare._native import Result as EncryptedResult
 from sudare._native import Table as EncryptedTable
+from sudare._word_context import WordContext, WordExplanation, WordNeeds
+from sudare._words import EncryptedWords
 from sudare.errors import Error
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "EncryptedIntegers",
     "EncryptedResult",
     "EncryptedTable",
+    "EncryptedWords",
     "Error",
     "EvaluationKeys",
     "Explanation",
@@ -62,6 +65,9 @@ __all__ = [
     "PublicKey",
     "Ridge",
     "SecretKey",
+    "WordContext",
+    "WordExplanation",
+    "WordNeeds",
     "__version__",
     "client",
     "cpu_info",

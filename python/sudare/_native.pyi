@@ -49,6 +49,8 @@ __all__ = [
     "TablePlan",
     "Trace",
     "Trainer",
+    "WordArray",
+    "WordEngine",
     "Worker",
     "__version__",
     "check_integer_pair",
@@ -56,9 +58,11 @@ __all__ = [
     "cpu_info",
     "decrypt",
     "decrypt_integers",
+    "decrypt_words",
     "encode",
     "encrypt",
     "encrypt_integers",
+    "encrypt_words",
     "fit_encoding",
     "generate_integer_keys",
     "generate_keys",
@@ -903,6 +907,64 @@ class IntegerEngine:
         self, array: Integers, functions: Sequence[_Words], progress: _Progress = None
     ) -> list[Integers]: ...
 
+_Unsigned: TypeAlias = npt.NDArray[np.uint64]
+"""Words in two's complement of 64 bits."""
+
+def encrypt_words(
+    key: IntegerPublicKey,
+    values: _Unsigned,
+    dtype: str,
+    digit_bits: int,
+    progress: _Progress = None,
+) -> WordArray: ...
+def decrypt_words(key: IntegerSecretKey, array: WordArray) -> _Unsigned: ...
+
+@final
+class WordArray:
+    @staticmethod
+    def from_bytes(data: object) -> WordArray: ...
+    @staticmethod
+    def open(path: _Path) -> WordArray: ...
+    def to_bytes(self) -> bytes: ...
+    def save(self, path: _Path, *, overwrite: bool = False) -> None: ...
+    def attached(
+        self, key: IntegerPublicKey | IntegerEvaluationKeys | IntegerSecretKey
+    ) -> WordArray: ...
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def digit_bits(self) -> int: ...
+    @property
+    def blocks(self) -> int | None: ...
+    @property
+    def level(self) -> int | None: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def key_id(self) -> str | None: ...
+
+@final
+class WordEngine:
+    @staticmethod
+    def execute(keys: IntegerEvaluationKeys) -> WordEngine: ...
+    @staticmethod
+    def simulate(plan: IntegerPlan) -> WordEngine: ...
+    def apply(
+        self,
+        name: str,
+        operands: Sequence[WordArray | _Unsigned],
+        numbers: Sequence[int],
+        dtype: str | None = None,
+        progress: _Progress = None,
+    ) -> WordArray: ...
+    def encrypt_in_simulation(
+        self, values: _Unsigned, dtype: str, digit_bits: int
+    ) -> WordArray: ...
+    def decrypt_in_simulation(self, array: WordArray) -> _Unsigned: ...
+    def usage(self) -> dict[str, Any]: ...
+
 @final
 class IntegerParameters:
     @property
@@ -927,6 +989,15 @@ class IntegerPlan:
     def preset(
         name: str, scheme: str, signed: bool, insecure_log_n: int | None = None
     ) -> IntegerPlan: ...
+    @staticmethod
+    def words(depth: int) -> IntegerPlan: ...
+    @staticmethod
+    def measuring_words() -> IntegerPlan: ...
+    @staticmethod
+    def word_sets() -> list[str]: ...
+    def for_words(self) -> IntegerPlan: ...
+    @property
+    def usable_levels(self) -> int: ...
     @property
     def parameters(self) -> IntegerParameters: ...
     def report(self) -> dict[str, Any]: ...

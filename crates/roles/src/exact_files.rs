@@ -1,7 +1,8 @@
 //! Files of exact arrays (BGV and BFV) and of their keys.
 //!
 //! Key files name the scheme and whether elements may be negative, so owner and server agree on
-//! both. Array files name the shape and the range of the elements.
+//! both. Array files name the shape and the range of the elements. Files of words name their type,
+//! and the range of each digit.
 
 use crate::{
     error::{Error, Result},
@@ -25,11 +26,13 @@ use sudare::{
 use sudare_apps::{
     array,
     exact::{IntegerArray, IntegerRange, Layout, Scheme, Setting},
+    words::{self, EncryptedPlane, Plane, Radix, Word, WordType},
 };
 
 /// Content of the labels of keys and of arrays.
 const KEYS: &str = "keys of integers";
 const ARRAY: &str = "integers";
+const WORDS: &str = "words";
 
 /// Metadata in the label of a key.
 #[derive(Serialize, Deserialize)]
@@ -48,6 +51,29 @@ struct ArrayMeta {
     /// Range of the elements. Files of earlier versions have none.
     #[serde(default)]
     range: Option<IntegerRange>,
+}
+
+/// Metadata in the label of an array of words.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WordsMeta {
+    shape: Vec<usize>,
+    /// Type of the elements, as NumPy names it.
+    dtype: String,
+    /// Bits of a digit.
+    digit_bits: u32,
+    /// Range of each plane, the lowest digit first.
+    ranges: Vec<IntegerRange>,
+}
+
+impl WordsMeta {
+    fn kind(&self) -> sudare::Result<(WordType, Radix)> {
+        let kind = self.dtype.parse().and_then(|kind| Ok((kind, Radix::of_bits(self.digit_bits)?)));
+        kind.map_err(|error: array::ArrayError| {
+            let problem = error.to_string();
+            sudare::Error::Malformed { what: "file", problem }
+        })
+    }
 }
 
 fn label(name: &str, content: &str, meta: &impl Serialize) -> sudare::Result<Label> {
@@ -135,6 +161,67 @@ pub fn read_array<R: Read>(reader: Reader<R>, setting: &Setting) -> array::Resul
     }
 }
 
+/// Writes an array of words and returns the number of bytes written.
+///
+/// # Errors
+/// The errors of [`serial::write_ciphertexts`].
+pub fn write_words(
+    out: &mut (impl Write + ?Sized),
+    name: &str,
+    setting: &Setting,
+    word: &Word<EncryptedPlane>,
+) -> sudare::Result<u64> {
+    let planes = word.planes();
+    let meta = WordsMeta {
+        shape: planes.first().map_or_else(Vec::new, |plane| plane.layout().shape().to_vec()),
+        dtype: word.kind().to_string(),
+        digit_bits: word.radix().bits(),
+        ranges: planes.iter().map(Plane::range).collect(),
+    };
+    let label = label(name, WORDS, &meta)?;
+    let blocks: Vec<_> = planes.iter().flat_map(|plane| plane.blocks().to_vec()).collect();
+    serial::write_ciphertexts(out, setting.params(), &blocks, &label)
+}
+
+/// Public facts about an array of words in a file.
+pub struct WordFacts {
+    /// Elements along each axis.
+    pub shape: Vec<usize>,
+    /// Type of the elements.
+    pub kind: WordType,
+    /// Size of the digits.
+    pub radix: Radix,
+    /// The key pair.
+    pub key_id: KeyId,
+}
+
+/// Reads the facts about the array of words in a file.
+///
+/// # Errors
+/// [`sudare::Error::WrongKind`]; [`sudare::Error::Malformed`].
+pub fn word_facts(info: &Info) -> sudare::Result<WordFacts> {
+    if info.kind != Kind::Ciphertexts {
+        return Err(sudare::Error::WrongKind { found: info.kind, needed: Kind::Ciphertexts });
+    }
+    let meta: WordsMeta = read_meta(info, WORDS)?;
+    let (kind, radix) = meta.kind()?;
+    Ok(WordFacts { shape: meta.shape, kind, radix, key_id: info.key_id })
+}
+
+/// Reads the array of words in a file.
+///
+/// # Errors
+/// The errors of [`word_facts`], [`Reader::ciphertexts`] and [`words::word_of_blocks`].
+pub fn read_words<R: Read>(
+    reader: Reader<R>,
+    setting: &Setting,
+) -> array::Result<Word<EncryptedPlane>> {
+    let WordFacts { shape, kind, radix, .. } = word_facts(reader.info())?;
+    let meta: WordsMeta = read_meta(reader.info(), WORDS)?;
+    let blocks = reader.ciphertexts(setting.params())?;
+    words::word_of_blocks(setting, &shape, kind, radix, blocks, &meta.ranges)
+}
+
 /// Facts in a file of exact keys or arrays.
 pub struct Facts {
     /// Facts in files of all schemes.
@@ -203,7 +290,8 @@ fn read_opened(
     let is_array = info.kind == Kind::Ciphertexts;
     // A file without a label of this program still has facts to show.
     let setting = if is_array { None } else { read_setting(&reader, info.kind).ok() };
-    let shape = array_facts(&info).ok().map(|(shape, _)| shape);
+    let words = || word_facts(&info).ok().map(|facts| facts.shape);
+    let shape = array_facts(&info).ok().map(|(shape, _)| shape).or_else(words);
     let request = match info.kind {
         Kind::EvaluationKeys => Some(reader.key_request(&params)?),
         _ => None,

@@ -101,6 +101,7 @@ def _world() -> dict[str, Any]:
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
     ctx = sudare.Context(2, mode="simulate")
     integers = sudare.IntegerContext.preset("toy-n8")
+    words = sudare.WordContext(np.uint8, 6, mode="simulate")
     world: dict[str, Any] = {
         "folder": folder,
         "X": X,
@@ -110,6 +111,8 @@ def _world() -> dict[str, Any]:
         "ctx": ctx,
         "real": sudare.Context(1),
         "integers": integers,
+        "words": words,
+        "u": words.encrypt([[1, 2], [3, 4]]),
         "x": ctx.encrypt(X),
         "i": integers.encrypt([[1, 2], [3, 4]]),
         "b": integers.encrypt([[1, 0], [0, 1]]).astype(bool),
@@ -415,6 +418,51 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
     "integers plus": (lambda w, other: w["i"] + other, {"other": 1}),
     "integers power": (lambda w, exponent: w["i"] ** exponent, {"exponent": 2}),
     "integers matmul": (lambda w, other: other @ w["i"], {"other": np.ones((2, 2), int)}),
+    "WordContext": (
+        lambda w, **o: sudare.WordContext(**o),
+        {
+            "dtype": np.uint8, "depth": 1, "bootstrap": False, "digit_bits": 4, "mode": "simulate",
+            "progress": None,
+        },
+    ),
+    "WordContext.for_program": (
+        lambda w, **o: sudare.WordContext.for_program(**o),
+        {
+            "program": abs, "shapes": [3], "dtypes": [np.uint8], "bootstrap": None, "digit_bits": 4,
+            "mode": "simulate", "progress": None,
+        },
+    ),
+    "WordContext.preset": (
+        lambda w, **o: sudare.WordContext.preset(**o),
+        {
+            "name": "n13-t65537", "dtype": np.uint8, "digit_bits": 4, "mode": "simulate", "progress": None,
+            "insecure_log_n": None,
+        },
+    ),
+    "WordContext.from_keys": (
+        lambda w, **o: sudare.WordContext.from_keys(**o),
+        {"evaluation": None, "public": None, "secret": None, "expect": None, "progress": None},
+    ),
+    "WordContext.encrypt": (
+        lambda w, **o: w["words"].encrypt(**o),
+        {"values": [1], "dtype": None},
+    ),
+    "WordContext.decrypt": (lambda w, **o: w["words"].decrypt(**o), {"array": Of("u")}),
+    "WordContext.carried": (lambda w, **o: w["words"].carried(**o), {"array": Of("u")}),
+    "WordContext.attach": (lambda w, **o: w["words"].attach(**o), {"array": Of("u")}),
+    "WordContext.load": (lambda w, **o: w["words"].load(**o), {"path": "none.ct"}),
+    "EncryptedWords.from_bytes": (
+        lambda w, **o: sudare.EncryptedWords.from_bytes(**o),
+        {"data": b""},
+    ),
+    "EncryptedWords.save": (lambda w, **o: w["u"].save(**o), {"path": "none/u.ct", "overwrite": False}),
+    "EncryptedWords.reshape": (lambda w, shape: w["u"].reshape(shape), {"shape": 4}),
+    "EncryptedWords.dot": (lambda w, **o: w["u"].dot(**o), {"other": 2}),
+    "EncryptedWords.clip": (lambda w, **o: w["u"].clip(**o), {"min": 1, "max": 3}),
+    "EncryptedWords.astype": (lambda w, **o: w["u"].astype(**o), {"dtype": np.uint16}),
+    "words plus": (lambda w, other: w["u"] + other, {"other": 1}),
+    "words shifted": (lambda w, count: w["u"] << count, {"count": 1}),
+    "words remainder": (lambda w, divisor: w["u"] % divisor, {"divisor": 4}),
     "stats.plan": (
         lambda w, **o: stats.plan(**o),
         {
@@ -1092,7 +1140,7 @@ EXCUSED = {
     "client.Job", "functions.Function", "functions.PairFunction", "nn.Batch", "nn.Keys", "nn.Network",
     "nn.Plan", "nn.Secret", "nn.Weights", "scoring.Plan", "search.Plan", "search.Scores", "stats.Groups",
     "stats.Histograms", "stats.Plan", "stats.Summary", "EncryptedArray", "EncryptedIntegers", "Keys",
-    "EncryptedBooleans", "IntegerKeys", "Explanation.of",
+    "EncryptedBooleans", "EncryptedWords", "IntegerKeys", "Explanation.of",
 }  # fmt: skip
 
 

@@ -244,7 +244,8 @@ fn booleans_are_right() {
     let w = &bench.words;
     let x = bench.encrypt(&[0, 0, 1, 1]);
     let y = bench.encrypt(&[0, 1, 0, 1]);
-    let (a, b) = (Operand::Encrypted(x.clone()), Operand::Encrypted(y));
+    let a = Operand::Encrypted(x.clone());
+    let b = Operand::Encrypted(y);
     bench.expect(w.bitwise(Bitwise::And, &a, &b), [0, 0, 0, 1].into_iter());
     bench.expect(w.bitwise(Bitwise::Or, &a, &b), [0, 1, 1, 1].into_iter());
     bench.expect(w.bitwise(Bitwise::Xor, &a, &b), [0, 1, 1, 0].into_iter());
