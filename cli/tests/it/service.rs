@@ -2,9 +2,10 @@
 
 use crate::common::server;
 use crate::common::server::{Random, Service, children, in_full, signal};
-use crate::common::{LBW, Run, sudare_at};
+use crate::common::{LBW, Run, names, sudare_at};
 use serde_json::{Value, json};
 use std::{
+    cell::Cell,
     fs,
     io::Write,
     net::TcpStream,
@@ -582,6 +583,46 @@ fn killed_at_random(kills: u32) {
 #[test]
 fn killed_trainings_go_on_to_the_same_model() {
     killed_at_random(4);
+}
+
+/// A training goes on from its state in a backup that was made while it ran, to the same model.
+#[test]
+fn trainings_go_on_from_a_backup() {
+    let at = origin();
+    let mut service = Service::start(&[]);
+    if !service.option("--database").is_empty() {
+        return;
+    }
+    let token = service.token("clinic");
+    let mut train = request(&service, &token, "train", "train", "train.ct");
+    train["history"] = true.into();
+    let id = submit(&service, &token, "backup", &train).json()["id"].as_str().unwrap().to_owned();
+    until(&service, &token, &id, |job| job["progress"]["done"].as_u64().unwrap() >= 2);
+    let own = tempfile::tempdir().unwrap();
+    let run = |line: &str| sudare_at(own.path(), line);
+    let made = run(&format!("serve backup {} b --json", service.place())).json();
+    assert_eq!(made["trainings"], 1, "{made}");
+    service.process.kill().unwrap();
+    run("serve restore --folder new b").ok();
+    let states = own.path().join("new/jobs").join(&id).join("states");
+    let names = names(&states);
+    let begun = |name: &String| name.starts_with("iteration-") && **name >= *"iteration-000002.ct";
+    assert!(names.iter().any(begun) && names.contains(&"weights-000001.ct".into()), "{names:?}");
+
+    let second = Service::start_in(&own.path().join("new"), &[]);
+    let least = Cell::new(u64::MAX);
+    until(&second, &token, &id, |job| {
+        least.set(least.get().min(job["progress"]["done"].as_u64().unwrap()));
+        state_is("done")(job)
+    });
+    assert!(least.get() >= 2, "the training began again: {}", least.get());
+    let line =
+        "train --evaluation-key train/evaluation.key -i train.ct --history -o backup-whole.ct";
+    sudare_at(at, line).ok();
+    remote(&second, &token, &format!("wait {id} -o backup-resumed.ct")).ok();
+    let [whole, resumed] =
+        ["whole", "resumed"].map(|name| fs::read(at.join(format!("backup-{name}.ct"))).unwrap());
+    assert!(whole == resumed);
 }
 
 #[test]

@@ -202,8 +202,8 @@ enum Step {
     },
     /// Copy the directory of a server to a new directory, also while the server runs
     ///
-    /// The copy has the records, objects, audit log and key. It lacks unfinished uploads, which
-    /// clients repeat, and states of trainings, which begin again.
+    /// The copy has the records, objects, states of trainings, audit log and key. It lacks unfinished
+    /// uploads, which clients repeat. Trainings go on from their last states.
     #[command(
         after_help = "Example: sudare serve backup --folder /var/lib/sudare /backup/sudare-monday"
     )]
@@ -543,6 +543,7 @@ fn backup_text(backup: &Backup, folder: &Path) -> String {
     output::fields(&[
         ("directory", folder.display().to_string()),
         ("objects", objects),
+        ("trainings under way", backup.trainings.to_string()),
         ("audit log", format!("up to line {}", backup.audit_line)),
         ("server key", if backup.has_key { "copied" } else { "not copied" }.into()),
     ])

@@ -1,13 +1,13 @@
 //! Backups of a server's directory: a consistent copy, also while the server runs, and its restoration.
 //!
-//! A backup is a directory with the records, the files of the objects in them, and the audit log up to the
-//! last line in the records. Unfinished uploads and states of trainings are left out: clients repeat the
-//! uploads, and trainings begin again.
+//! A backup is a directory with the records, the files of the objects in them, the states of trainings that
+//! have not ended, and the audit log up to the last line in the records. Unfinished uploads are left out,
+//! because clients repeat them.
 
 use super::{
     audit::Log,
     records::{copy_records, read_copy},
-    store::{self, OBJECTS, RECORDS},
+    store::{self, JOBS, OBJECTS, RECORDS, Store},
 };
 use crate::{
     clock::{Seconds, now},
@@ -23,6 +23,7 @@ use std::{
 use sudare_roles::{
     error::{Error, Result},
     os::files::{self, Access, NewFile},
+    server::checkpoint::StateFile,
 };
 
 /// File of a [`Backup`], written last: a directory without it is no complete backup.
@@ -46,6 +47,9 @@ pub struct Backup {
     pub objects: u64,
     /// Size of the objects, in bytes.
     pub bytes: u64,
+    /// Number of trainings that go on from a state in the backup. Earlier versions copied none.
+    #[serde(default)]
+    pub trainings: u64,
     /// Number of the last line of the audit log.
     pub audit_line: u64,
     /// The backup has the key that signs receipts.
@@ -54,7 +58,7 @@ pub struct Backup {
     pub is_without_objects: bool,
 }
 
-/// Copies the records, objects, audit log, name and key of the server in `root` to a new directory. The
+/// Copies the records, objects, states of trainings, audit log, name and key of the server in `root` to a new directory. The
 /// server may run. `without_objects` leaves out objects that are in a store.
 ///
 /// # Errors
@@ -110,6 +114,10 @@ pub fn back_up(root: &Path, target: &Path, without_objects: bool) -> Result<Back
         bytes = bytes.saturating_sub(path.metadata().map_or(0, |found| found.len()));
         files::remove(&path)?;
     }
+    // After the records, so that no state is earlier than the progress of its job. States of servers that
+    // share a store of objects are there, too.
+    let unfinished = if without_objects { &[] } else { &known.unfinished[..] };
+    let trainings = copy_states(root, &target.folder, unfinished)?;
     // After the records, whose last line is the last one here.
     Log::of(root).copy(&Log::of(&target.folder), known.audit_line)?;
     let has_key = copy_small(root, &target.folder)?;
@@ -118,6 +126,7 @@ pub fn back_up(root: &Path, target: &Path, without_objects: bool) -> Result<Back
         created: now(),
         objects: copied.intersection(&kept).count() as u64,
         bytes,
+        trainings,
         audit_line: known.audit_line,
         has_key,
         is_without_objects: without_objects,
@@ -157,6 +166,7 @@ pub fn restore(backup: &Path, root: &Path) -> Result<Backup> {
             )));
         }
     }
+    copy_states(backup, &target.folder, &known.unfinished)?;
     Log::of(backup).copy(&Log::of(&target.folder), known.audit_line)?;
     copy_small(backup, &target.folder)?;
     let records = backup.join(RECORDS);
@@ -223,6 +233,58 @@ fn copy_object(from: &Path, to: &Path, named: &(String, String)) -> Result<Optio
         return Err(Error::OtherFile { path, found, expected: named.1.clone() });
     }
     Ok(Some(bytes))
+}
+
+/// Copies the states of trainings, and returns the number of trainings that have one.
+fn copy_states(from: &Path, to: &Path, jobs: &[String]) -> Result<u64> {
+    let mut trainings = 0_u64;
+    for id in jobs {
+        let states = Store::states_in(&from.join(JOBS).join(id));
+        let target = Store::states_in(&to.join(JOBS).join(id));
+        let mut has_state = false;
+        // A training that runs replaces its states. The list may be old by the time of the copy.
+        for _ in 0..ATTEMPTS {
+            let found = StateFile::all_in(&states)?;
+            let is_state = |file: &StateFile| matches!(file, StateFile::State(_));
+            for file in found.iter().copied().filter(is_state) {
+                has_state |= copy_state(&states, &target, file)?;
+            }
+            if has_state || !found.iter().any(is_state) {
+                break;
+            }
+        }
+        if !has_state {
+            continue;
+        }
+        // Weights are kept, and written before the state that they lead to, so now they are all here.
+        for file in StateFile::all_in(&states)? {
+            if matches!(file, StateFile::Weights(_)) {
+                copy_state(&states, &target, file)?;
+            }
+        }
+        trainings = trainings.saturating_add(1);
+    }
+    Ok(trainings)
+}
+
+/// Copies a state of a training. Returns false if it has been replaced.
+fn copy_state(from: &Path, to: &Path, state: StateFile) -> Result<bool> {
+    let path = from.join(state.name());
+    let mut file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(Error::io("read", &path, error)),
+    };
+    // The directories of the jobs, of the job and of its states, each by itself.
+    let folders: Vec<&Path> = to.ancestors().take(3).collect();
+    for folder in folders.into_iter().rev() {
+        make_private(folder)?;
+    }
+    let target = to.join(state.name());
+    if !target.exists() {
+        copy(&mut file, &target)?;
+    }
+    Ok(true)
 }
 
 /// Copies the name of a server and its key. Returns true if it has the key in its directory.

@@ -37,7 +37,7 @@ pub const OBJECTS: &str = "objects";
 /// Directory of uploads under way.
 const UPLOADS: &str = "uploads";
 /// Directory of the jobs' directories.
-const JOBS: &str = "jobs";
+pub const JOBS: &str = "jobs";
 /// Time for which an unknown file stays, since it may be about to become known.
 const NEW: Duration = Duration::from_secs(3600);
 

@@ -5,10 +5,12 @@ use crate::storage::records::database::{Database, unreadable};
 use std::path::Path;
 use sudare_roles::os::files;
 
-/// Objects and audit lines that a copy of the records refers to.
+/// Objects, jobs and audit lines that a copy of the records refers to.
 pub struct Known {
     /// Tenants and digests of all objects.
     pub objects: Vec<(String, String)>,
+    /// Jobs that have not ended.
+    pub unfinished: Vec<String>,
     /// Number of the last line of the audit log, or 0.
     pub audit_line: u64,
 }
@@ -39,13 +41,16 @@ pub fn read_copy(path: &Path) -> Result<Known> {
         }
         let version: i64 = db.value("PRAGMA user_version", &[])?;
         if version != VERSION {
-            return Ok((version, Known { objects: Vec::new(), audit_line: 0 }));
+            let nothing = Known { objects: Vec::new(), unfinished: Vec::new(), audit_line: 0 };
+            return Ok((version, nothing));
         }
         let objects = db.all("SELECT tenant, digest FROM objects", &[], |row| {
             Ok((row.get("tenant")?, row.get("digest")?))
         })?;
+        let sql = "SELECT id FROM jobs WHERE state IN ('queued', 'running')";
+        let unfinished = db.all(sql, &[], |row| row.get("id"))?;
         let audit_line = db.value("SELECT coalesce(max(number), 0) FROM audit", &[])?;
-        Ok((version, Known { objects, audit_line }))
+        Ok((version, Known { objects, unfinished, audit_line }))
     };
     let found = Sqlite::open_copy_to_read(path).and_then(|copy| copy.read(read));
     match found.map_err(|error| failed(path, error))? {
