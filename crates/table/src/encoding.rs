@@ -3,6 +3,8 @@
 mod apply;
 mod fit;
 
+pub use fit::Content;
+
 use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
@@ -88,6 +90,12 @@ impl EncodingOptions {
             selection: self.selection.clone(),
             ..ReadOptions::default()
         }
+    }
+
+    /// Returns the content that a fit with these options reads from each column of a frame, in
+    /// order. A target counts as any other column.
+    pub fn contents(&self, frame: &Frame) -> Vec<Content> {
+        fit::contents(frame, self)
     }
 }
 

@@ -6,9 +6,10 @@ const KINDS = { number: "numbers", categories: "categories", date: "days since 1
 
 /** Remarks about columns. Columns with one of the first three are left out at first. */
 const REMARKS = {
-  id: "Looks like an ID, so it is left out. If you use it, the result names its values.",
+  id: "Tells rows apart like an ID, so it is left out. If you use it, the result names its values.",
   crowded: "Has more than 1000 categories, so it is left out.",
   empty: "Has no values, so it is left out.",
+  mixed: "Has text among numbers: choose categories, correct the table, or switch the column off.",
   constant: "Has the same value in all rows.",
   wide: "Each category becomes a column of the encrypted table.",
 };
@@ -49,7 +50,8 @@ function controls({ name, kinds, remark, missing, values, more, examples }, plac
   }
   const gaps = missing > 0 ? `, ${missing} missing` : "";
   const count = `${values}${more ? " or more" : ""} ${values === 1 ? "value" : "values"}${gaps}`;
-  item.append(element("p", `${count}: ${examples.join(", ")}${values > examples.length ? ", …" : ""}`));
+  const first = `: ${examples.join(", ")}${values > examples.length ? ", …" : ""}`;
+  item.append(element("p", `${count}${values > 0 ? first : ""}`));
   if (remark !== null) {
     const text = element("p", REMARKS[remark], { id: `remark-${place}`, class: "remark" });
     use.setAttribute("aria-describedby", text.id);

@@ -2,7 +2,9 @@
 // and sends files.
 
 import { chosenColumns, countColumns, showColumns } from "./columns.js";
+import { commands } from "./commands.js";
 import { showSizes, showWaits } from "./costs.js";
+import { sentence, weights } from "./models.js";
 import { startOwner } from "./owner.js";
 import { SAMPLE_TARGET, sample } from "./sample.js";
 import { Service } from "./service.js";
@@ -21,6 +23,8 @@ const server = document.querySelector("meta[name=server]").content;
 /** Progress of the job. It is stored, so that the job continues after the page was closed. */
 let record;
 let owner, csvName, csvRows, summary, planned;
+/** Name of the file of the model that scores rows, if one is open. */
+let modelName;
 
 // ---- Steps
 
@@ -33,10 +37,14 @@ async function step(work) {
     await work();
   } catch (error) {
     say("");
-    const kind = error.name === "Error" ? "" : `${error.name}: `;
-    byId("problem").append(element("p", kind + error.message));
+    // Each of several faults of a table has a line of its own.
+    const lines = error.message.split("\n");
+    if (error.name !== "Error" && lines.length === 1) lines[0] = `${error.name}: ${lines[0]}`;
+    byId("problem").append(...lines.map((line) => element("p", line)));
   } finally {
     for (const button of buttons) button.disabled = false;
+    // Nothing is sent before the key file is saved.
+    for (const id of ["start", "resume-go"]) byId(id).disabled = !record?.saved;
   }
 }
 
@@ -95,7 +103,7 @@ document.addEventListener("drop", (event) => {
 
 /** Reads a table, and shows its columns. */
 async function open(file) {
-  hide("what", "columns-view", ...LATER);
+  hide("what", "columns-text", "columns-view", ...LATER);
   at("table");
   say("Reading the table…");
   const { rows, columns } = await owner.read({ file });
@@ -105,7 +113,7 @@ async function open(file) {
   fitColumns();
   // Browsers may restore the selection after a reload.
   fitForm();
-  byId("columns-view").hidden = byId("what").hidden = false;
+  byId("columns-text").hidden = byId("what").hidden = false;
   hide("hero");
   at("job");
   say("Choose what to compute.");
@@ -115,14 +123,19 @@ async function open(file) {
 function fitColumns() {
   hide(...LATER);
   const used = chosenColumns();
-  byId("columns-text").textContent =
-    `${csvName}: ${csvRows} rows, ${countColumns()} columns, ${used.length} in use.`;
-  for (const [id, offered] of [["target", used], ["by", used.filter(({ kind }) => kind !== "categories")]]) {
+  describeTable();
+  for (const id of ["target", "by"]) {
     const before = byId(id).value;
     byId(id).replaceChildren(element("option", "Choose a column", { value: "" }),
-      ...offered.map(({ name }) => element("option", name, { value: name })));
-    byId(id).value = offered.some(({ name }) => name === before) ? before : "";
+      ...used.map(({ name }) => element("option", name, { value: name })));
+    byId(id).value = used.some(({ name }) => name === before) ? before : "";
   }
+}
+
+/** Tells the size of the table. */
+function describeTable() {
+  const used = byId("job").value === "predict" ? "" : `, ${chosenColumns().length} in use`;
+  byId("columns-text").textContent = `${csvName}: ${csvRows} rows, ${countColumns()} columns${used}.`;
 }
 
 /** Shows only the fields of the selected job. */
@@ -131,11 +144,32 @@ function fitForm() {
     const fields = byId(`of-${value}`);
     if (fields !== null) fields.hidden = fields.disabled = value !== byId("job").value;
   }
+  // The model says which columns of the rows it takes, and how.
+  const scores = byId("job").value === "predict";
+  byId("coding").hidden = byId("coding").disabled = byId("columns-view").hidden = scores;
+  describeTable();
 }
 
 byId("job").addEventListener("change", fitForm);
-// A plan is for the fields as they were.
-byId("choice").addEventListener("change", () => hide(...LATER));
+
+on("model", "change", async () => {
+  const [file] = byId("model").files;
+  if (file === undefined) return;
+  modelName = undefined;
+  showModel(await owner.open({ file }), file.name, file.name);
+});
+
+/** Tells which model scores the rows: its file, and what a person calls it. */
+function showModel({ target, classes, columns, rows }, file, called) {
+  modelName = file;
+  byId("model-text").textContent = `${called} predicts ${target} (${classes.join(", ")}) from ` +
+    `${columns.join(", ")}. It was trained on ${rows} rows.`;
+}
+// Plans and problems are those of the fields as they were.
+byId("choice").addEventListener("change", () => {
+  hide(...LATER);
+  byId("problem").replaceChildren();
+});
 
 /** Reads the fields of each kind of job. */
 const taking = {
@@ -146,19 +180,24 @@ const taking = {
   stats: () => ({}),
   groups: () => ({ by: byId("by").value }),
   histogram: () => ({ bins: Number(byId("bins").value) }),
+  predict() {
+    if (modelName === undefined) throw new Error("no model is open: choose the file of a model");
+    return {};
+  },
 };
 
 function choice() {
   const kind = byId("job").value;
   const job = { kind, ...taking[kind]() };
-  return { missing: byId("missing").value, columns: chosenColumns(), job };
+  const [missing, unseen] = [byId("missing").value, byId("unseen").value];
+  return { missing, unseen, rare: Number(byId("rare").value), columns: chosenColumns(), job };
 }
 
 on("choice", "submit", async () => {
   hide(...LATER);
   say("Planning…");
   const chosen = choice();
-  summary = await owner.plan(chosen);
+  summary = await (chosen.job.kind === "predict" ? owner.score() : owner.plan(chosen));
   planned = chosen.job.kind;
   showPlan();
   const needed = summary.key_bytes + summary.table_bytes;
@@ -175,7 +214,7 @@ on("choice", "submit", async () => {
 // ---- The plan
 
 function showPlan() {
-  const { job, rows, dropped, features, groups, training } = summary;
+  const { job, rows, dropped, features, groups, training, scoring } = summary;
   const left = dropped > 0 ? ` (${dropped} rows with missing values are left out)` : "";
   const shape = `at most ${rows} rows${left}, ${features} columns of numbers`;
   const learns = [`the job: ${job}`];
@@ -183,9 +222,14 @@ function showPlan() {
     const { classes, iterations, sigmoid_range } = training;
     learns.push(`${shape}, ${classes} classes`, `${iterations} iterations, their step sizes, and ` +
       `an upper bound of inner products of rows and weights: ${sigmoid_range}`);
+  } else if (scoring !== null) {
+    learns.push(`${shape}, ${scoring.classes} classes`);
   } else {
     learns.push(groups === null ? shape : `${shape}, at most ${groups} groups`);
   }
+  const unused = scoring?.unused ?? [];
+  byId("unused").hidden = unused.length === 0;
+  byId("unused").textContent = `The model does not use ${unused.join(", ")}.`;
   learns.push("your token, your address, and the times and sizes of your uploads");
   byId("learns").replaceChildren(...learns.map((text) => element("li", text)));
   showSizes(summary);
@@ -195,41 +239,14 @@ function showPlan() {
 
 byId("speed").addEventListener("change", () => showWaits(summary));
 
-/** Quotes a word for a shell. */
-const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
-
-/** Quotes a name in a list between commas. */
-const listed = (name) => (/[",]/.test(name) ? `"${name.replaceAll('"', '""')}"` : name);
-
 async function showCommands(chosen, needed, room) {
-  const { missing, job: { kind, target, iterations, by } } = chosen;
-  const trains = kind === "train";
-  const rewritten = await owner.rewritten(chosen);
-  const name = rewritten === undefined ? csvName : csvName.replace(/(\.[^.]*)?$/, "-chosen.csv");
-  byId("large-table").hidden = rewritten === undefined;
-  if (rewritten !== undefined) {
-    byId("large-save").download = name;
-    download(byId("large-save"), rewritten.text, "text/csv");
-  }
-  const names = rewritten?.categorical.map(listed).join(",");
-  const categorical = names === "" ? "" : `--categorical ${names === undefined ? "all" : quoted(names)} `;
-  const table = `${trains ? `--target ${quoted(target)} ` : ""}${categorical}--missing ${missing}`;
-  const file = quoted(name);
-  const count = iterations ? ` --iterations ${iterations}` : "";
-  const keys = trains ? `train:${file} ${table}${count}` : summary.named;
-  const groups = by === undefined ? "" : ` --by ${quoted(by)}`;
-  const result = trains ? "model" : kind;
+  const words = chosen.job.kind === "predict" ? [] : await owner.words(chosen);
   byId("large-text").textContent =
     `Keys and table need ${bytes(needed)}; this page can store at most ${bytes(Math.min(MOST_BYTES, room))}. ` +
     "Run these commands instead. They make the same files:";
-  byId("commands").textContent = [
-    `sudare keygen --params auto --for ${keys} --passphrase --out keys`,
-    `sudare encrypt --secret keys/secret.key --data ${file} ${table}${groups} -o table.ct`,
-    `sudare remote ${kind} --evaluation-key keys/evaluation.key -i table.ct ${trains ? "--history " : ""}` +
-      `-o ${result}.ct --url ${quoted(server)} --token-file TOKEN`,
-    `sudare decrypt --secret keys/secret.key -i ${result}.ct -o ${result}.json`,
-    ...(trains ? [`sudare report --model model.json --data ${file} -o report.html`] : []),
-  ].join("\n");
+  const { job } = chosen;
+  const lines = commands({ server, file: csvName, job, summary, words, model: modelName });
+  byId("commands").textContent = lines.join("\n");
   byId("large").hidden = false;
 }
 
@@ -240,6 +257,11 @@ on("keys-form", "submit", async () => {
     throw new Error("the passphrases differ: enter the same one twice");
   }
   await navigator.storage.persist?.();
+  // The files of an earlier job belong to another key.
+  if (record !== undefined) {
+    await forget();
+    record = undefined;
+  }
   say("Sealing the secret key…");
   taken("again");
   const { sealed, ...sealing } = await owner.draw({ passphrase: passphrase("passphrase") });
@@ -249,8 +271,9 @@ on("keys-form", "submit", async () => {
   const table = await owner.encrypt({}, (done) => { making.value = done; });
   say("Making keys…");
   const keys = await owner.make({}, (done) => { making.value = summary.ciphertexts + done; });
+  const model = planned === "predict" ? await owner.encryptModel() : undefined;
   const { job } = summary;
-  record = { server, made: Date.now(), kind: planned, name: csvName, job, keys, table, saved: false };
+  record = { server, made: Date.now(), kind: planned, name: csvName, job, keys, table, model, saved: false };
   await owner.keep({ record });
   download(byId("save"), sealed);
   const heap = await owner.heap();
@@ -267,12 +290,7 @@ for (const id of ["save", "resume-key"]) {
   byId(id).addEventListener("click", () => step(async () => {
     record = { ...record, saved: true };
     await owner.keep({ record });
-    allowSending();
   }));
-}
-
-function allowSending() {
-  for (const id of ["start", "resume-go"]) byId(id).disabled = false;
 }
 
 on("send-form", "submit", () => run(taken("token").trim()));
@@ -296,8 +314,9 @@ async function run(token) {
 async function finish(service) {
   await upload(service);
   say("Submitting the job…");
-  const { kind = FIRST_KIND, keys, table } = record;
+  const { kind = FIRST_KIND, keys, table, model } = record;
   const request = { kind, keys: keys.digest, tables: [table.digest], history: kind === "train" };
+  if (model) request.model = model.digest;
   const { id, predicted } = await service.submit(request);
   record = { ...record, id };
   await owner.keep({ record });
@@ -334,6 +353,8 @@ async function upload(service) {
     ["keys", await kept("evaluation.key", record.keys), record.keys.digest],
     ["tables", await kept("table.ct", record.table), record.table.digest],
   ];
+  const { model } = record;
+  if (model) parts.push(["models", await kept("model.ct", model), model.digest]);
   await service.check(parts.map(([collection, file]) => ({ collection, file })));
   const all = parts.reduce((sum, [, file]) => sum + file.size, 0);
   byId("sent").max = all;
@@ -369,13 +390,14 @@ async function decrypt() {
   say("Decrypting…");
   const { kind = FIRST_KIND, name, result: digest } = record;
   const { json, csv, figures } = await owner.decrypt({ result: encrypted, digest, name });
-  const [all, cells] = kind === "train" ? ["model", "weights"] : [kind, kind];
+  const [all, cells] = { train: ["model", "weights"], predict: ["scores", "scores"] }[kind] ?? [kind, kind];
   byId("downloads").replaceChildren();
   addDownload(`${all}.json`, json, "application/json");
   addDownload(`${cells}.csv`, csv, "text/csv");
   hide("work");
   at("result");
   show("result");
+  byId("scoring").hidden = kind !== "train";
   if (figures === undefined) return showReport(JSON.parse(json));
   showPage(figures);
   say("The result is decrypted.");
@@ -408,42 +430,21 @@ async function showReport(model) {
   say("The model is decrypted and measured.");
 }
 
-/** Returns the weights of each class, or of the second of two classes. */
-const models = ({ weights }) => (Array.isArray(weights[0]) ? weights : [weights]);
-
-/** Returns the first sentence about a model without a table. */
-function sentence(model) {
-  const several = models(model).length > 1;
-  const all = models(model).flatMap(([, ...weights], of) => weights.map((weight, at) =>
-    ({ weight, column: model.columns[at], name: model.classes[several ? of : 1] })));
-  const { weight, column, name } = all.reduce((most, one) =>
-    (Math.abs(one.weight) > Math.abs(most.weight) ? one : most));
-  const likely = weight < 0 ? "less" : "more";
-  return element("p", `The column with the largest coefficient is ${column}: larger values make the class ` +
-    `${name} of ${model.target} ${likely} likely.`, { class: "lead" });
-}
-
-function weights(model) {
-  const table = element("table");
-  table.append(element("caption", "Standardised coefficients"));
-  const head = table.createTHead().insertRow();
-  const names = models(model).length > 1 ? model.classes : ["coefficient"];
-  for (const name of ["column", ...names]) head.append(element("th", name, { scope: "col" }));
-  const body = table.createTBody();
-  for (const [at, column] of ["(intercept)", ...model.columns].entries()) {
-    const row = body.insertRow();
-    row.append(element("td", column), ...models(model).map((of) => element("td", of[at].toFixed(4))));
-  }
-  const wide = element("div", "", { class: "wide", tabindex: "0", role: "region", "aria-label": "Coefficients" });
-  wide.append(table);
-  return wide;
-}
-
 on("table", "change", async () => {
   const [file] = byId("table").files;
   if (file === undefined) return;
   await owner.read({ file });
   await showReport();
+});
+
+on("score", "click", async () => {
+  showModel(await owner.take(), "model.json", "The model that you just trained");
+  byId("job").value = "predict";
+  byId("file").value = byId("model").value = "";
+  hide("result", "what", "columns-text", "columns-view", ...LATER);
+  at("table");
+  show("choose");
+  say("Choose a table with the rows to score.");
 });
 
 on("finish", "click", beginAnew);
@@ -468,7 +469,6 @@ async function resume() {
   const sealed = await stored("secret.key");
   if (sealed === undefined) throw new Error("the browser has deleted the key of this job: start over");
   download(byId("resume-key"), await sealed.arrayBuffer());
-  if (record.saved) allowSending();
   say("");
 }
 

@@ -1,4 +1,4 @@
-// A table to try the page with. Nobody's data: patients are drawn from a formula.
+// A table to try the page with. The patients are drawn from a formula.
 
 const ROWS = 400;
 const SEED = 20_240_301;

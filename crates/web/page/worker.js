@@ -1,10 +1,10 @@
 // This thread holds the keys. It makes them, encrypts and decrypts, and opens no connections. It writes
 // files for the server to the origin's private file system, and the page sends them from there.
 
-import init, { Csv, Holder, check } from "./sudare_web.js";
+import init, { Csv, Holder, Scorer, check } from "./sudare_web.js";
 import { folder } from "./store.js";
 
-let memory, csv, owner, holder, shown;
+let memory, csv, owner, holder, shown, scorer;
 
 /** Opens a file of the job for writing, and empties it. */
 async function newFile(name) {
@@ -46,6 +46,13 @@ async function timed(work) {
   return { ...result, seconds: (performance.now() - begun) / 1000 };
 }
 
+/** Keeps a model for scoring, and returns facts about it. */
+function keepScorer(model) {
+  scorer?.free();
+  scorer = model;
+  return JSON.parse(scorer.about());
+}
+
 const calls = {
   async start({ module }) {
     ({ memory } = await init({ module_or_path: module }));
@@ -65,12 +72,27 @@ const calls = {
     return JSON.parse(owner.summary());
   },
 
-  rewritten(choice) {
-    const table = csv.rewritten(JSON.stringify(choice));
-    if (table === undefined) return undefined;
-    const found = { text: table.text(), categorical: table.categorical() };
-    table.free();
-    return found;
+  /** Returns the options of the command that read the table in the same way. */
+  words(choice) {
+    return csv.words(JSON.stringify(choice));
+  },
+
+  /** Opens the file of a model that scores rows. */
+  async open({ file }) {
+    return keepScorer(Scorer.read(new Uint8Array(await file.arrayBuffer()), file.name));
+  },
+
+  /** Takes the decrypted model to score rows. */
+  take() {
+    return keepScorer(shown.scorer());
+  },
+
+  /** Plans scores of the rows of the table by the open model. */
+  score() {
+    const planned = csv.plan_scores(scorer);
+    owner?.free();
+    owner = planned;
+    return JSON.parse(owner.summary());
   },
 
   /** Draws the secret key and seals it first, since sealing takes the most memory. */
@@ -93,6 +115,11 @@ const calls = {
   async encrypt(_, progress) {
     return timed(async () => JSON.parse(
       await writtenFrom("table.ct", (write) => owner.encrypt(holder, write, progress))));
+  },
+
+  /** Encrypts the model that scores the rows. */
+  async encryptModel() {
+    return JSON.parse(await writtenFrom("model.ct", (write) => owner.encrypt_model(holder, write)));
   },
 
   async keep({ record }) {

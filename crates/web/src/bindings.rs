@@ -3,7 +3,10 @@
 //! They return JSON, files and bytes of files. Keys stay in the module until an object is freed,
 //! and are then wiped.
 
-use crate::{columns, owner, shown, table};
+use crate::{
+    fault, owner, scorer, shown,
+    table::{self, columns},
+};
 use js_sys::{Function, Uint8Array};
 use std::{
     cell::RefCell,
@@ -16,10 +19,11 @@ use wasm_bindgen::{JsError, JsValue, prelude::wasm_bindgen};
 /// Bytes to pass to the page at a time.
 const AT_ONCE: usize = 1 << 20;
 
-/// Converts an error to a JavaScript `Error` whose name is [`Error::kind`].
+/// Converts an error to a JavaScript `Error` whose name is [`Error::kind`]. Its message has a line for
+/// each fault.
 fn refused(error: impl Into<Error>) -> JsValue {
     let error = error.into();
-    let thrown = js_sys::Error::new(&error.to_string());
+    let thrown = js_sys::Error::new(&fault::sentences(&error).join("\n"));
     let kind = error.kind();
     thrown.set_name(&kind);
     thrown.into()
@@ -143,33 +147,45 @@ impl Csv {
         Ok(Owner(self.0.plan(&choice).map_err(refused)?))
     }
 
-    /// Returns the table that a choice in JSON rewrites the file to, for the command. Returns
-    /// `undefined` if the job uses the file as it is.
+    /// Plans scores of the rows by a model.
+    ///
+    /// # Errors
+    /// The reason why the rows do not suit the model.
+    pub fn plan_scores(&self, scorer: &Scorer) -> Result<Owner, JsValue> {
+        self.0.plan_scores(&scorer.0).map(Owner).map_err(refused)
+    }
+
+    /// Returns the options of `sudare keygen` that read the table as a choice in JSON does, each as a
+    /// word.
     ///
     /// # Errors
     /// The reason why the choice does not suit the table.
-    pub fn rewritten(&self, choice: &str) -> Result<Option<Rewritten>, JsValue> {
+    pub fn words(&self, choice: &str) -> Result<Vec<String>, JsValue> {
         let choice = serde_json::from_str(choice).map_err(JsError::from)?;
-        Ok(self.0.rewritten(&choice).map_err(refused)?.map(Rewritten))
+        Ok(columns::words(&self.0.options(&choice).map_err(refused)?))
     }
 }
 
-/// A table that was rewritten to chosen columns.
+/// A decrypted model that scores rows.
 #[wasm_bindgen]
-pub struct Rewritten(columns::Rewritten);
+pub struct Scorer(scorer::Scorer);
 
 #[wasm_bindgen]
-impl Rewritten {
-    /// Returns the text of the table.
-    #[must_use]
-    pub fn text(&self) -> Vec<u8> {
-        self.0.text.to_vec()
+impl Scorer {
+    /// Reads the file of a model.
+    ///
+    /// # Errors
+    /// The problem with the file.
+    pub fn read(text: &[u8], name: &str) -> Result<Scorer, JsValue> {
+        scorer::Scorer::read(text, name).map(Self).map_err(refused)
     }
 
-    /// Returns the names of the columns of categories.
-    #[must_use]
-    pub fn categorical(&self) -> Vec<String> {
-        self.0.categorical.clone()
+    /// Returns facts about the model as JSON.
+    ///
+    /// # Errors
+    /// A bug.
+    pub fn about(&self) -> Result<String, JsValue> {
+        json(&self.0.about())
     }
 }
 
@@ -236,6 +252,15 @@ impl Owner {
         watched_by(progress);
         json(&self.0.encrypt(&holder.0, Sink::buffered(write), tell).map_err(refused)?)
     }
+
+    /// Encrypts the model that scores the rows, as [`Owner::encrypt`] does the table. Returns `null` as
+    /// JSON for other jobs.
+    ///
+    /// # Errors
+    /// The exception from `write`, or the problem with the model.
+    pub fn encrypt_model(&self, holder: &Holder, write: Function) -> Result<String, JsValue> {
+        json(&self.0.encrypt_model(&holder.0, Sink::buffered(write)).map_err(refused)?)
+    }
 }
 
 /// The holder of a secret key.
@@ -289,6 +314,12 @@ impl Shown {
     pub fn figures(&self, name: &str) -> Option<Page> {
         let figures = self.0.figures()?;
         Some(Page { body: figures.body().to_owned(), page: figures.page(name) })
+    }
+
+    /// Returns the model for scoring rows. Returns `undefined` for other results.
+    #[must_use]
+    pub fn scorer(&self) -> Option<Scorer> {
+        self.0.scorer().map(Scorer)
     }
 
     /// Measures a model on a table.

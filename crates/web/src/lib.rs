@@ -2,8 +2,10 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`table::columns`] | columns of the table, their types, and which of them the job uses |
-//! | [`table`] | the chosen table, and the plan of a job |
+//! | [`table`] | the chosen table, and the owner's choice of a job |
+//! | [`table::columns`] | columns of the table, and the coding that a choice of them means |
+//! | [`scorer`] | a decrypted model that scores rows |
+//! | [`fault`] | errors in the words of the page |
 //! | [`owner`] | keys, encryption and decryption |
 //! | [`shown`] | a result in the forms that the page shows and downloads |
 //! | `bindings` | JavaScript classes for all of it, in builds for a browser |
@@ -16,7 +18,9 @@
 
 #[cfg(target_family = "wasm")]
 mod bindings;
+pub mod fault;
 pub mod owner;
 mod plan;
+pub mod scorer;
 pub mod shown;
 pub mod table;

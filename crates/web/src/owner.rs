@@ -10,9 +10,9 @@ use sudare::{
     },
     rlwe::KeyGenerator,
 };
-use sudare_apps::logreg::TrainSpec;
+use sudare_apps::{ciphertext_bytes, logreg::TrainSpec};
 use sudare_roles::{
-    clear::decrypted::Decrypted,
+    clear::{decrypted::Decrypted, model::Model},
     error::{Error, Result},
     format::{
         label::{Content, Meta},
@@ -26,6 +26,7 @@ use sudare_roles::{
     plan::security,
     sealed::Passphrase,
 };
+use sudare_table::Table;
 
 /// The name of parameters that are selected for a job.
 const PARAMS: &str = "auto";
@@ -33,6 +34,7 @@ const PARAMS: &str = "auto";
 const SECRET: &str = "secret.key";
 const EVALUATION: &str = "evaluation.key";
 const TABLE: &str = "the encrypted table";
+const MODEL: &str = "the encrypted model";
 const RESULT: &str = "the result";
 
 /// A table and the plan of its job, before keys are made.
@@ -41,9 +43,31 @@ pub struct Owner {
     plan: Arc<Plan>,
     params: Params,
     label: Label,
-    subject: Subject,
+    data: Data,
     /// Makes evaluation keys once the secret key is drawn.
     generator: Option<KeyGenerator>,
+}
+
+/// The data that an owner encrypts.
+pub(crate) enum Data {
+    /// A table to compute with.
+    Table(Box<Subject>),
+    /// Rows to score by a model.
+    Rows {
+        table: Table,
+        model: Box<Model>,
+        /// Columns of the file that the model does not have.
+        unused: Vec<String>,
+    },
+}
+
+impl Data {
+    fn table(&self) -> &Table {
+        match self {
+            Self::Table(subject) => &subject.table,
+            Self::Rows { table, .. } => table,
+        }
+    }
 }
 
 /// Summary of a plan, for the user's consent.
@@ -63,6 +87,8 @@ pub struct Summary {
     pub groups: Option<usize>,
     /// Further facts about a training.
     pub training: Option<Training>,
+    /// Further facts about scores.
+    pub scoring: Option<Scoring>,
     /// Number of bootstrappings.
     pub bootstraps: u32,
     /// `log2` of the dimension of the ring.
@@ -93,6 +119,15 @@ pub struct Training {
     pub sigmoid_range: f64,
 }
 
+/// Facts about planned scores.
+#[derive(Debug, Serialize)]
+pub struct Scoring {
+    /// Number of classes of the model.
+    pub classes: usize,
+    /// Columns of the file that the model does not have.
+    pub unused: Vec<String>,
+}
+
 /// Size and digest of a written file.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Written {
@@ -109,11 +144,11 @@ pub struct Holder {
 }
 
 impl Owner {
-    pub(crate) fn new(job: Job, subject: Subject) -> Result<Self> {
+    pub(crate) fn new(job: Job, data: Data) -> Result<Self> {
         let params = job.auto_params()?;
         let plan = Arc::new(job.plan(&params)?);
         let label = Meta::of(job).label(PARAMS, Content::Keys)?;
-        Ok(Self { job, plan, params, label, subject, generator: None })
+        Ok(Self { job, plan, params, label, data, generator: None })
     }
 
     /// Returns the summary of the plan.
@@ -123,12 +158,19 @@ impl Owner {
     pub fn summary(&self) -> Result<Summary> {
         let request = self.plan.required_keys();
         let label = &self.label;
-        let table = &self.subject.table;
+        let table = self.data.table();
         let training = |spec: &TrainSpec| Training {
             classes: spec.classes as usize,
             iterations: spec.iterations,
             sigmoid_range: spec.sigmoid.range,
         };
+        let scoring = match &self.data {
+            Data::Table(_) => None,
+            Data::Rows { model, unused, .. } => {
+                Some(Scoring { classes: model.classes.len(), unused: unused.clone() })
+            }
+        };
+        let table_bytes = self.plan.table_bytes().saturating_add(self.model_bytes());
         let key_bytes = serial::evaluation_keys_bytes(&self.params, request, label)?;
         let keys = security::key_security(&self.params, request)?;
         Ok(Summary {
@@ -139,6 +181,7 @@ impl Owner {
             features: table.features(),
             groups: self.job.takes().groups,
             training: self.job.training().map(training),
+            scoring,
             bootstraps: self.plan.bootstraps(),
             log_n: self.params.log_n(),
             security_bits: security::least_security(&keys),
@@ -146,9 +189,20 @@ impl Owner {
             key_bytes,
             ciphertexts: self.plan.ciphertexts(),
             // Secret-key encryption stores seeds in place of one half.
-            table_bytes: self.plan.table_bytes() / 2,
+            table_bytes: table_bytes / 2,
             seconds: self.plan.price(1)?.seconds(1),
         })
+    }
+
+    /// Returns the bytes in memory of the encrypted model that scores rows, if there is one.
+    fn model_bytes(&self) -> u64 {
+        match (&*self.plan, &self.data) {
+            (Plan::Predict(plan), Data::Rows { model, .. }) => {
+                let (level, _) = plan.model();
+                ciphertext_bytes(&self.params, level).saturating_mul(model.weights.len() as u64)
+            }
+            _ => 0,
+        }
     }
 
     /// Draws a secret key. Its holder encrypts and decrypts.
@@ -203,20 +257,43 @@ impl Owner {
     /// table, from any thread.
     ///
     /// # Errors
-    /// The errors of [`Encryption::write`].
+    /// The errors of [`Encryption::write`] and [`Encryption::write_rows`].
     pub fn encrypt(
         &self,
         holder: &Holder,
         out: impl Write,
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Written> {
+        let encryption = self.encryption(holder)?;
+        let mut out = Digesting::new(out);
+        let path = Path::new(TABLE);
+        match &self.data {
+            Data::Table(subject) => {
+                encryption.write(&mut out, path, (**subject).clone(), progress)?;
+            }
+            Data::Rows { table, model, .. } => {
+                encryption.write_rows(&mut out, path, table, &model.inputs()?, progress)?;
+            }
+        }
+        out.finish(TABLE)
+    }
+
+    /// Encrypts the model that scores the rows to `out`. Returns `None` for other jobs.
+    ///
+    /// # Errors
+    /// The errors of [`Encryption::write_model`].
+    pub fn encrypt_model(&self, holder: &Holder, out: impl Write) -> Result<Option<Written>> {
+        let Data::Rows { model, .. } = &self.data else { return Ok(None) };
+        let mut out = Digesting::new(out);
+        self.encryption(holder)?.write_model(&mut out, Path::new(MODEL), model)?;
+        out.finish(MODEL).map(Some)
+    }
+
+    fn encryption(&self, holder: &Holder) -> Result<Encryption> {
         let plan = (self.job, Arc::clone(&self.plan));
         // The owner's own key: its ciphertexts need half the bytes and have smaller errors.
         let key = Arc::clone(holder.decryptor.key());
-        let encryption = Encryption::planned(plan, &self.params, PARAMS, key)?;
-        let mut out = Digesting::new(out);
-        encryption.write(&mut out, Path::new(TABLE), self.subject.clone(), progress)?;
-        out.finish(TABLE)
+        Encryption::planned(plan, &self.params, PARAMS, key)
     }
 }
 

@@ -1,20 +1,21 @@
 //! From a table and a choice to an owner with a plan.
 
 use crate::{
-    owner::Owner,
+    owner::{Data, Owner},
+    scorer::Scorer,
     table::{Choice, Csv, Wanted},
 };
 use sudare_apps::{
-    logreg::{self, Preparation, Prepared, TrainSpec},
+    logreg::{self, Preparation, Prepared, ScoreJob, ScoredModel, TrainSpec},
     stats,
 };
 use sudare_roles::{
-    clear::groups::KeyColumn,
+    clear::reading::Reading,
     error::{Error, Result},
     job::Job,
     owner::encryption::Subject,
 };
-use sudare_table::Table;
+use sudare_table::{EncodingOptions, Selection, Table};
 
 impl Csv {
     /// Plans the requested computation.
@@ -23,34 +24,66 @@ impl Csv {
     /// [`Error::TableFile`], [`Error::Table`], [`Error::Stats`] and [`Error::Apps`] for a table with which
     /// it cannot be done; [`Error::Usage`] for columns that the table does not have as chosen.
     pub fn plan(&self, choice: &Choice) -> Result<Owner> {
-        let in_table = Error::in_table(self.parts().1);
-        let target = choice.job.target();
-        let chosen = self.chosen(choice)?;
-        let reading = chosen.reading(choice.missing);
-        let (mut table, encoding) = reading.table_of_text(chosen.parts(), target)?;
-        let mut key = None;
-        if let Wanted::Groups { by } = &choice.job {
-            // The column of groups is no feature, so no statistics of it are computed.
-            let (rest, values) = table.without(by).map_err(&in_table)?;
-            (table, key) = (rest, Some(KeyColumn::new(by, &values)?));
-        }
+        let reading = Reading { encoding: self.options(choice)?, ..Reading::default() };
+        let (table, key, encoding) = match &choice.job {
+            Wanted::Groups { by } => {
+                let (text, path) = self.parts();
+                let (table, key, encoding) = reading.grouped_of_text(text, path, by)?;
+                (table, Some(key), encoding)
+            }
+            job => {
+                let (table, encoding) = reading.table_of_text(self.parts(), job.labels())?;
+                (table, None, encoding)
+            }
+        };
         let rows = table.rows();
         let features = table.features();
         let job = match choice.job {
             Wanted::Train { iterations, .. } => {
-                table.check_for_training().map_err(in_table)?;
+                table.check_for_training().map_err(Error::in_table(self.parts().1))?;
                 Job::Train(training(&table, iterations)?)
             }
             Wanted::Stats {} => Job::Stats(stats::Job { rows, features }),
             Wanted::Groups { .. } => {
-                let groups = key.as_ref().map_or(0, |key| key.grouping.labels().len());
+                let groups = key.as_ref().map_or(0, |key| key.labels.count());
                 Job::Groups(stats::GroupJob { rows, features, groups })
             }
             Wanted::Histogram { bins } => {
                 Job::Histogram(stats::HistogramJob { rows, features, bins })
             }
         };
-        Owner::new(job, Subject { encoding: Some(encoding), key, ..table.into() })
+        let subject = Subject { encoding: Some(encoding), key, ..table.into() };
+        Owner::new(job, Data::Table(Box::new(subject)))
+    }
+
+    /// Plans scores of the rows by a model. Columns that the model does not have are left out.
+    ///
+    /// # Errors
+    /// [`Error::TableFile`] and [`Error::Usage`] for a table without the columns, categories or
+    /// classes of the model; [`Error::Apps`] if the model cannot be planned.
+    pub fn plan_scores(&self, scorer: &Scorer) -> Result<Owner> {
+        let model = scorer.model();
+        let inputs = model.inputs()?;
+        let frame = self.frame()?;
+        let unused: Vec<String> =
+            frame.columns().iter().filter(|name| !scorer.knows(name)).cloned().collect();
+        // Read again with the model's own types.
+        drop(frame);
+        let selection = Selection { columns: None, drop: unused.clone() };
+        let encoding = EncodingOptions { selection, ..EncodingOptions::default() };
+        let reading = Reading { encoding, ..Reading::default() };
+        let labels = (&inputs.target[..], &inputs.classes[..]);
+        let table = reading.rows_of_text(
+            self.parts(),
+            &inputs.columns,
+            labels,
+            inputs.encoding.as_ref(),
+        )?;
+        let features = table.features();
+        let classes = inputs.classes.len() as u32;
+        let scored = ScoredModel::Given { features, classes, probability: None };
+        let job = Job::Predict(ScoreJob { rows: table.rows(), model: scored });
+        Owner::new(job, Data::Rows { table, model: Box::new(model.clone()), unused })
     }
 }
 

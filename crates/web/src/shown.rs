@@ -1,16 +1,17 @@
 //! Results in the forms that the page shows and downloads.
 
-use crate::table::Csv;
+use crate::{scorer::Scorer, table::Csv};
 use serde::Serialize;
+use sudare_apps::logreg::Scores;
 use sudare_roles::{
     clear::{
         decrypted::Decrypted,
-        model::{Model, NamedGroups, NamedHistograms, NamedStatistics},
+        model::{Model, NamedGroups, NamedHistograms, NamedScores, NamedStatistics},
+        reading::Reading,
         report::{Figures, Report},
     },
     error::{Error, Result},
 };
-use sudare_table::Missing;
 
 /// A decrypted result.
 #[derive(Serialize)]
@@ -24,6 +25,8 @@ pub enum Shown {
     Groups(NamedGroups),
     /// Histograms of columns.
     Histograms(NamedHistograms),
+    /// Scores of rows.
+    Scores(NamedScores),
 }
 
 impl Shown {
@@ -40,12 +43,11 @@ impl Shown {
                 let quartiles = NamedHistograms::QUARTILES.to_vec();
                 Self::Histograms(NamedHistograms::new(columns, rows, histograms, quartiles)?)
             }
-            // The page makes no keys for scoring, so such a result is from elsewhere.
-            Decrypted::Scores { .. } => {
-                return Err(Error::Usage(
-                    "this page does not show scores of rows: decrypt them with `sudare decrypt`"
-                        .into(),
-                ));
+            Decrypted::Scores { scores, classes, text_labels, members } => {
+                let Scores { scores, probabilities } = scores;
+                let members = members.as_deref();
+                let named = NamedScores::new(scores, probabilities, &classes, members)?;
+                Self::Scores(NamedScores { text_labels, ..named })
             }
         })
     }
@@ -69,6 +71,7 @@ impl Shown {
             Self::Statistics(named) => named.to_csv(),
             Self::Groups(named) => named.to_csv(),
             Self::Histograms(named) => named.to_csv(),
+            Self::Scores(named) => named.to_csv(),
         }
     }
 
@@ -80,6 +83,16 @@ impl Shown {
             Self::Statistics(named) => Some(Figures::of_statistics(named)),
             Self::Groups(named) => Some(Figures::of_groups(named)),
             Self::Histograms(named) => Some(Figures::of_histograms(named)),
+            Self::Scores(named) => Some(Figures::of_scores(named)),
+        }
+    }
+
+    /// Returns the model for scoring rows. Returns `None` for other results.
+    #[must_use]
+    pub fn scorer(&self) -> Option<Scorer> {
+        match self {
+            Self::Model(model) => Some(Scorer::of((**model).clone())),
+            _ => None,
         }
     }
 
@@ -93,9 +106,8 @@ impl Shown {
             return Err(Error::Usage("only a model can be measured on a table".into()));
         };
         let Model { columns, target, classes, encoding, .. } = &**model;
-        // If the training table had gaps, the model's encoding handles them.
-        let csv = csv.fitting(model)?;
-        let reading = csv.reading(Missing::Refuse);
+        // The model's encoding says how the columns are read, if they are not plain numbers.
+        let reading = Reading::default();
         let labels = (&target[..], &classes[..]);
         let table = reading.rows_of_text(csv.parts(), columns, labels, encoding.as_ref())?;
         Report::new(model, &table, None)

@@ -1,20 +1,18 @@
-//! The chosen table, and the plan of a job.
+//! The chosen table, and the owner's choice of a job on it.
 
 pub mod columns;
 
-use self::columns::{Chosen, Rewritten};
+use self::columns::{Chosen, suggested};
 use serde::Deserialize;
 use std::{path::Path, sync::Arc};
 use sudare_roles::{clear::reading::Reading, error::Result};
-use sudare_table::{Categorical, EncodingOptions, Frame, Missing};
+use sudare_table::{Frame, Missing, Unseen};
 
 /// The text of a CSV file.
 #[derive(Clone)]
 pub struct Csv {
     name: String,
     text: Arc<[u8]>,
-    /// The columns of categories, if the text was rewritten.
-    categorical: Option<Vec<String>>,
 }
 
 /// The owner's choice of a job on a table.
@@ -23,12 +21,19 @@ pub struct Csv {
 pub struct Choice {
     /// The job.
     pub job: Wanted,
-    /// The treatment of missing values.
-    pub missing: Missing,
-    /// The columns that the job uses, including the target. Default: all columns, with the types
-    /// that their values suggest.
+    /// The columns that the job uses, including the target. Default: the columns that the coding
+    /// suggests, with the types that it suggests.
     #[serde(default)]
     pub columns: Option<Vec<Chosen>>,
+    /// The treatment of missing values.
+    #[serde(default)]
+    pub missing: Missing,
+    /// The treatment of categories in later tables that this table does not have.
+    #[serde(default)]
+    pub unseen: Unseen,
+    /// Number of rows below which a category is joined with others. 0 joins nothing.
+    #[serde(default)]
+    pub rare: usize,
 }
 
 /// The job on a table. Kinds have the service's names.
@@ -60,7 +65,7 @@ impl Csv {
     /// Creates a table from the text of a file. Messages call the file `name`.
     #[must_use]
     pub fn new(name: String, text: Vec<u8>) -> Self {
-        Self { name, text: text.into(), categorical: None }
+        Self { name, text: text.into() }
     }
 
     /// Returns the name of the file in messages.
@@ -73,48 +78,30 @@ impl Csv {
         (&self.text, Path::new(&self.name))
     }
 
-    /// Returns the rewritten table of a choice, for the command. Returns `None` if the job uses the
-    /// file as it is.
-    ///
-    /// # Errors
-    /// The errors of [`Csv::chosen`].
-    pub fn rewritten(&self, choice: &Choice) -> Result<Option<Rewritten>> {
-        let Self { text, categorical, .. } = self.chosen(choice)?;
-        Ok(categorical.map(|categorical| Rewritten { text, categorical }))
-    }
-
-    pub(crate) fn rewritten_as(&self, text: String, categorical: Vec<String>) -> Self {
-        let name = self.name.clone();
-        Self { name, text: text.into_bytes().into(), categorical: Some(categorical) }
-    }
-
     /// Returns the table as the file has it.
-    pub(crate) fn frame(&self, target: Option<&str>) -> Result<Frame> {
+    pub(crate) fn frame(&self) -> Result<Frame> {
         let (text, path) = self.parts();
-        // The user chooses the treatment of gaps after this, so gaps must not be refused yet.
-        let reading = self.reading(Missing::Mean);
-        let options = reading.encoding.read_options(target);
-        reading.frame_of_text(text, path, options)
+        Reading::default().frame_of_text(text, path, suggested().read_options(None))
     }
+}
 
-    /// Returns the reading of the command with `--categorical all`, or with the columns of
-    /// categories of a rewritten text.
-    pub(crate) fn reading(&self, missing: Missing) -> Reading {
-        let (categorical, marks) = match &self.categorical {
-            None => (Categorical::Every, None),
-            Some(names) => (Categorical::Columns(names.clone()), Some((',', '.'))),
-        };
-        let encoding = EncodingOptions { categorical, missing, ..EncodingOptions::default() };
-        let (delimiter, decimal) = marks.unzip();
-        Reading { encoding, delimiter, decimal, ..Reading::default() }
+impl Choice {
+    /// Creates the choice of a job with suggested columns, which refuses missing values.
+    #[must_use]
+    pub fn new(job: Wanted) -> Self {
+        let missing = Missing::Refuse;
+        let unseen = Unseen::Refuse;
+        Self { job, columns: None, missing, unseen, rare: 0 }
     }
 }
 
 impl Wanted {
-    pub(crate) fn target(&self) -> Option<&str> {
+    /// Returns the column that is no feature of the job: the target, or the column of groups.
+    pub(crate) fn labels(&self) -> Option<&str> {
         match self {
             Self::Train { target, .. } => Some(target),
-            Self::Stats {} | Self::Groups { .. } | Self::Histogram { .. } => None,
+            Self::Groups { by } => Some(by),
+            Self::Stats {} | Self::Histogram { .. } => None,
         }
     }
 }
@@ -130,16 +117,13 @@ mod tests {
     #[test]
     fn what_cannot_be_trained_on_is_refused() {
         let plan = |text: &str, missing| {
-            let job = Wanted::Train { target: "y".into(), iterations: None };
-            csv(text)
-                .plan(&Choice { job, missing, columns: None })
-                .map(|_| ())
-                .map_err(|error| error.kind())
+            let choice = Choice::new(Wanted::Train { target: "y".into(), iterations: None });
+            csv(text).plan(&Choice { missing, ..choice }).map(|_| ()).map_err(|error| error.kind())
         };
         assert_eq!(plan("a,y\n1,0\n2,0\n", Missing::Refuse), Err("ConstantTarget".into()));
         assert_eq!(plan("a,z\n1,0\n2,1\n", Missing::Refuse), Err("UnknownTarget".into()));
         let gaps = "a,y\n1,0\n,1\n3,1\n4,0\n";
-        assert!(plan(gaps, Missing::Refuse).is_err());
+        assert_eq!(plan(gaps, Missing::Refuse), Err("Gap".into()));
         assert_eq!(plan(gaps, Missing::Mean), Ok(()));
     }
 
@@ -147,14 +131,14 @@ mod tests {
     fn choices_are_read_and_refused() {
         let plan = |text: &str| {
             let choice: Choice = serde_json::from_str(text).map_err(|_| "unread".to_owned())?;
-            let owner = csv("ward,age\n1,30\n2,50\n1,70\n").plan(&choice);
+            let owner = csv("ward,age\nA,30\nB,50\nA,70\n").plan(&choice);
             owner.and_then(|owner| owner.summary()).map(|s| s.named).map_err(|error| error.kind())
         };
-        let wanted = |job: &str| plan(&format!("{{\"missing\":\"refuse\",\"job\":{job}}}"));
-        assert_eq!(wanted("{\"kind\":\"stats\"}"), Ok("stats:3x2".into()));
+        let wanted = |job: &str| plan(&format!("{{\"missing\":\"most_frequent\",\"job\":{job}}}"));
+        assert_eq!(wanted("{\"kind\":\"stats\"}"), Ok("stats:3x3".into()));
         assert_eq!(wanted("{\"kind\":\"groups\",\"by\":\"ward\"}"), Ok("groups:3x1x2".into()));
-        assert_eq!(wanted("{\"kind\":\"histogram\",\"bins\":4}"), Ok("histogram:3x2x4".into()));
-        assert_eq!(wanted("{\"kind\":\"groups\",\"by\":\"wing\"}"), Err("UnknownColumn".into()));
+        assert_eq!(wanted("{\"kind\":\"histogram\",\"bins\":4}"), Ok("histogram:3x3x4".into()));
+        assert_eq!(wanted("{\"kind\":\"groups\",\"by\":\"wing\"}"), Err("UnknownColumns".into()));
         assert!(wanted("{\"kind\":\"histogram\",\"bins\":1}").is_err());
         assert_eq!(wanted("{\"kind\":\"stats\",\"bins\":4}"), Err("unread".into()));
         assert_eq!(wanted("{\"kind\":\"predict\"}"), Err("unread".into()));

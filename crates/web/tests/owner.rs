@@ -9,17 +9,21 @@ use std::{
 use sudare::ckks::Ciphertext;
 use sudare_apps::logreg::{Prepared, reference};
 use sudare_roles::{
+    clear::{groups::GroupLabels, model::OfRows},
     format::label::{Content, Meta},
+    job::Plan,
     os::files::{Access, NewFile},
     sealed::Passphrase,
     server::{
+        scoring::AnyModel,
         session::{Inputs, Session},
         training::TrainingServer,
     },
 };
 use sudare_table::{Missing, Table};
 use sudare_web::{
-    owner::{Holder, Summary},
+    owner::{Holder, Owner, Summary},
+    scorer::Scorer,
     shown::Shown,
     table::{Choice, Csv, Wanted},
 };
@@ -32,8 +36,7 @@ fn passphrase(text: &str) -> Passphrase {
 }
 
 fn training(iterations: u32) -> Choice {
-    let job = Wanted::Train { target: "y".into(), iterations: Some(iterations) };
-    Choice { job, missing: Missing::Refuse, columns: None }
+    Choice::new(Wanted::Train { target: "y".into(), iterations: Some(iterations) })
 }
 
 /// The files that a server has of an owner.
@@ -144,8 +147,11 @@ fn a_table_becomes_a_model() {
 
 /// Computes statistics of columns as a server, and decrypts them.
 fn computed(csv: &Csv, job: Wanted) -> (Summary, Shown) {
-    let choice = Choice { job, missing: Missing::Refuse, columns: None };
-    let mut owner = csv.plan(&choice).unwrap();
+    figures(csv.plan(&Choice::new(job)).unwrap())
+}
+
+/// Computes the figures of a plan as a server, and decrypts them.
+fn figures(mut owner: Owner) -> (Summary, Shown) {
     let holder = owner.draw().unwrap();
     let mut keys = Vec::new();
     let mut table = Vec::new();
@@ -206,6 +212,160 @@ fn a_table_becomes_figures_of_its_columns() {
         assert!((count - 189.0).abs() < 1.0, "{count} rows");
     }
     assert_eq!(shown.figures().unwrap().body().matches("<svg ").count(), 10);
+}
+
+/// A table as hospitals have it: an identifier, a date, texts, a truth value and gaps.
+fn clinical(rows: usize) -> String {
+    let mut text = "patient_id,admitted,ward,sex,smokes,age,crp,died\n".to_owned();
+    for i in 0..rows {
+        let ward = ["east", "north", "west"][i * 5 / 3 % 3];
+        let sex = ["F", "M"][i * 7 / 3 % 2];
+        let smokes = ["true", "false"][i / 2 % 2];
+        let crp = if i % 11 == 3 { String::new() } else { format!("{}.5", i * 37 % 50) };
+        let age = 30 + i * 13 % 60;
+        let died = if age + i % 7 > 66 { "yes" } else { "no" };
+        let day = 1 + i % 28;
+        text += &format!("P{i:05},2024-02-{day:02},{ward},{sex},{smokes},{age},{crp},{died}\n");
+    }
+    text
+}
+
+/// Computes means and counts of the table by hand.
+#[test]
+fn a_clinical_table_becomes_figures_in_the_common_coding() {
+    let rows = 120;
+    let text = clinical(rows);
+    let csv = Csv::new("visits.csv".into(), text.clone().into_bytes());
+    let lines: Vec<Vec<&str>> = text.lines().skip(1).map(|l| l.split(',').collect()).collect();
+    let mean = |numbers: Vec<f64>| numbers.iter().sum::<f64>() / numbers.len() as f64;
+    let numbers = |at: usize, rows: &[&Vec<&str>]| {
+        mean(rows.iter().filter_map(|line| line[at].parse().ok()).collect())
+    };
+    let all: Vec<&Vec<&str>> = lines.iter().collect();
+    let choice = Choice { missing: Missing::Mean, ..Choice::new(Wanted::Stats {}) };
+    let (summary, shown) = figures(csv.plan(&choice).unwrap());
+    assert_eq!(summary.named, "stats:120x11");
+    let Shown::Statistics(named) = &shown else { panic!("no statistics") };
+    let found = |name: &str| {
+        let at = named.columns.iter().position(|column| column == name);
+        named.statistics.mean[at.unwrap_or_else(|| panic!("{name} in {:?}", named.columns))]
+    };
+    let share = |at: usize, value: &str| {
+        lines.iter().filter(|line| line[at] == value).count() as f64 / rows as f64
+    };
+    // 2024-02-01 is day 19754, by Python's datetime.
+    let days = lines.iter().map(|line| 19_753.0 + line[1][8..].parse::<f64>().unwrap());
+    expect_near(found("admitted"), mean(days.collect()));
+    expect_near(found("ward=north"), share(2, "north"));
+    expect_near(found("smokes"), share(4, "true"));
+    expect_near(found("crp"), numbers(6, &all));
+    expect_near(found("died=yes"), share(7, "yes"));
+
+    let choice =
+        Choice { missing: Missing::Mean, ..Choice::new(Wanted::Groups { by: "ward".into() }) };
+    let (_, shown) = figures(csv.plan(&choice).unwrap());
+    let Shown::Groups(named) = &shown else { panic!("no groups") };
+    let wards = ["east", "north", "west"].map(str::to_owned);
+    assert_eq!(named.labels, GroupLabels::Texts(wards.to_vec()));
+    let age = named.columns.iter().position(|column| column == "age").unwrap();
+    for (group, ward) in wards.iter().enumerate() {
+        let of: Vec<_> = lines.iter().filter(|line| line[2] == *ward).collect();
+        assert_eq!(named.statistics.count[group], of.len());
+        expect_near(named.statistics.mean[group][age], numbers(5, &of));
+    }
+}
+
+/// Scores rows of a clinical table by a model from a file, and compares them with the model's own
+/// scores in the clear.
+#[test]
+fn rows_are_scored_by_a_model() {
+    let csv = Csv::new("visits.csv".into(), clinical(120).into_bytes());
+    let train = Wanted::Train { target: "died".into(), iterations: Some(2) };
+    let mut owner = csv.plan(&Choice { missing: Missing::Mean, ..Choice::new(train) }).unwrap();
+    let holder = owner.draw().unwrap();
+    let mut keys = Vec::new();
+    let mut table = Vec::new();
+    owner.make_keys(&holder, &mut keys, |_| {}).unwrap();
+    owner.encrypt(&holder, &mut table, |_| {}).unwrap();
+    assert_eq!(owner.encrypt_model(&holder, &mut Vec::new()).unwrap(), None);
+    let files = Files::new(&keys, &table);
+    let mut server = TrainingServer::open(files.session(), None, false, |_| {}).unwrap();
+    while server.training().iteration < 2 {
+        server.step().unwrap();
+    }
+    let (model, meta) = server.model().unwrap();
+    let result = files.result(server.session(), model, &meta, Content::Model);
+    let shown = holder.decrypt(&result, &blake3::hash(&result).to_string()).unwrap();
+    let Shown::Model(model) = &shown else { panic!("no model") };
+
+    // New rows: other columns first, one that the model does not have, no labels, and a gap.
+    let new = "note,age,sex,crp,ward,smokes,admitted\nx,71,F,,north,true,2024-03-01\n\
+               y,35,M,12.5,east,false,2024-02-03\nz,88,M,3,north,false,2024-02-28\n";
+    let new = Csv::new("new.csv".into(), new.into());
+    let text = shown.json().unwrap();
+    let scorer = Scorer::read(text.as_bytes(), "model.json").unwrap();
+    let about = scorer.about();
+    assert_eq!(
+        (about.target, about.classes, about.rows),
+        ("died", &["no", "yes"].map(str::to_owned)[..], 120)
+    );
+    assert_eq!(about.columns, ["admitted", "ward", "sex", "smokes", "age", "crp"]);
+    assert!(Scorer::read(b"{}", "model.json").is_err() && shown.scorer().is_some());
+
+    let mut owner = new.plan_scores(&scorer).unwrap();
+    let summary = owner.summary().unwrap();
+    let scoring = summary.scoring.as_ref().unwrap();
+    assert_eq!((&summary.named[..], scoring.classes), ("predict:3x9", 2));
+    assert_eq!(scoring.unused, ["note"]);
+    let holder = owner.draw().unwrap();
+    let [mut keys, mut rows, mut model_file] = [Vec::new(), Vec::new(), Vec::new()];
+    owner.make_keys(&holder, &mut keys, |_| {}).unwrap();
+    let written = owner.encrypt(&holder, &mut rows, |_| {}).unwrap();
+    assert_eq!(written.bytes, rows.len() as u64);
+    let written = owner.encrypt_model(&holder, &mut model_file).unwrap().unwrap();
+    assert_eq!(written.digest, blake3::hash(&model_file).to_string());
+    let files = Files::new(&keys, &rows);
+    let path = files.folder.path().join("model.ct");
+    fs::write(&path, &model_file).unwrap();
+    let session = files.session();
+    let Plan::Predict(plan) = &session.plan else { panic!("no plan of scores") };
+    let by = AnyModel::read(&path, &session, plan).unwrap();
+    let scores = session.scores(plan, by.weights(), |_| {}).unwrap();
+    let (results, meta) = by.results(scores, &session);
+    let path = files.folder.path().join("scores.ct");
+    let file = NewFile::create(&path, Access::Shared, false).unwrap();
+    session.write(file, &results, &meta, Content::Scores).unwrap();
+    let result = fs::read(path).unwrap();
+    let shown = holder.decrypt(&result, &blake3::hash(&result).to_string()).unwrap();
+    let Shown::Scores(named) = &shown else { panic!("no scores") };
+    let OfRows::One(found) = &named.scores else { panic!("more than one score") };
+
+    // The same scores by hand, from the file of the model.
+    let crp = model.centers[model.columns.iter().position(|c| c == "crp").unwrap()];
+    let rows = [
+        [19_783.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 71.0, crp],
+        [19_756.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 35.0, 12.5],
+        [19_781.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 88.0, 3.0],
+    ];
+    for (row, found) in rows.iter().zip(found) {
+        let units = model.centers.iter().zip(&model.divisors).zip(row);
+        let units = units.map(|((center, divisor), x)| (x - center) / divisor);
+        let products = units.zip(&model.weights[0][1..]).map(|(x, w)| x * w);
+        expect_near(*found, model.weights[0][0] + products.sum::<f64>());
+    }
+    assert_eq!(named.predicted, ["yes", "no", "yes"]);
+    let page = shown.figures().unwrap().page("new.csv");
+    assert!(page.contains("The model predicts <bdi>yes</bdi> for 2 of 3 rows"), "{page}");
+    assert!(shown.csv().unwrap().starts_with("score,probability,predicted\n"));
+    assert!(shown.json().unwrap().contains("\"kind\": \"scores\""));
+
+    let lacking = Csv::new("new.csv".into(), b"age,sex\n71,F\n".into());
+    assert_eq!(lacking.plan_scores(&scorer).map(|_| ()).unwrap_err().kind(), "MissingColumns");
+    let unseen = Csv::new(
+        "new.csv".into(),
+        b"age,sex,crp,ward,smokes,admitted\n71,F,1,attic,true,2024-03-01\n".into(),
+    );
+    assert_eq!(unseen.plan_scores(&scorer).map(|_| ()).unwrap_err().kind(), "UnseenCategory");
 }
 
 /// Writers of a browser without free space.

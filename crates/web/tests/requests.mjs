@@ -6,6 +6,7 @@ import fs from "node:fs";
 import http from "node:http";
 import path from "node:path";
 import test from "node:test";
+import { commands } from "../page/commands.js";
 import { Service } from "../page/service.js";
 
 const TOKEN = "sudare_0123456789abcdef_secret";
@@ -115,6 +116,22 @@ test("no redirect is followed", async () => {
   }
   assert.deepEqual(other.requests, []);
   other.close();
+});
+
+test("commands quote the names of files and columns for a shell", () => {
+  const words = ["--drop", "a,\"b, c\"", "--missing", "mean"];
+  const job = { kind: "train", target: "it's", iterations: 3 };
+  const [keygen, encrypt] = commands({ server: "https://s.example", file: "my visits.csv", job, words, summary: {} });
+  assert.equal(keygen, "sudare keygen --params auto --for train:'my visits.csv' --target 'it'\\''s' " +
+    "--iterations 3 --drop 'a,\"b, c\"' --missing mean --passphrase --out keys");
+  assert.equal(encrypt,
+    "sudare encrypt --secret keys/secret.key --data 'my visits.csv' --target 'it'\\''s' -o table.ct");
+  const scoring = { classes: 3, unused: ["note", "a, b"] };
+  const summary = { named: "predict:60x9", scoring };
+  const scored = commands({ server: "", file: "new.csv", job: { kind: "predict" }, words: [], summary, model: "model.json" });
+  assert.equal(scored[0], "sudare keygen --params auto --for predict:60x9 --classes 3 --passphrase --out keys");
+  assert.match(scored[1], / --data 'new\.csv' --like 'model\.json' --drop 'note,"a, b"' -o table\.ct$/);
+  assert.match(scored[3], /^sudare remote predict .* -i table\.ct --model model\.ct -o scores\.ct /);
 });
 
 /** The page's module, if it was built. */

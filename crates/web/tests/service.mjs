@@ -104,12 +104,15 @@ export function found(folder, name) {
 
 /** A host of static files. */
 export async function hosting(folder) {
-  const types = { css: "text/css", html: "text/html", js: "text/javascript", wasm: "application/wasm" };
+  const types = {
+    css: "text/css", html: "text/html", js: "text/javascript", json: "application/json",
+    svg: "image/svg+xml", wasm: "application/wasm",
+  };
   const server = http.createServer((request, answer) => {
-    const name = request.url === "/" ? "index.html" : path.basename(request.url);
-    const file = path.join(folder, name);
-    if (!fs.existsSync(file)) return answer.writeHead(404).end();
-    const type = types[path.extname(name).slice(1)];
+    const { pathname } = new URL(request.url, "http://host");
+    const file = path.join(folder, pathname.endsWith("/") ? `${pathname}index.html` : pathname);
+    if (!fs.statSync(file, { throwIfNoEntry: false })?.isFile()) return answer.writeHead(404).end();
+    const type = types[path.extname(file).slice(1)];
     return answer.writeHead(200, { "content-type": type }).end(fs.readFileSync(file));
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -505,12 +505,16 @@ impl OfRows {
         Self::Several((0..rows).map(|i| of_row(i).collect()).collect())
     }
 
-    fn texts(&self, row: usize) -> Vec<String> {
-        let numbers = match self {
+    /// Returns the numbers of a row, empty if there is no such row.
+    pub(crate) fn of(&self, row: usize) -> &[f64] {
+        match self {
             Self::One(numbers) => numbers.get(row).map_or(&[][..], core::slice::from_ref),
             Self::Several(numbers) => numbers.get(row).map_or(&[][..], Vec::as_slice),
-        };
-        numbers.iter().map(f64::to_string).collect()
+        }
+    }
+
+    fn texts(&self, row: usize) -> Vec<String> {
+        self.of(row).iter().map(f64::to_string).collect()
     }
 }
 

@@ -63,9 +63,32 @@ impl Reading {
         let mut reading = self.clone();
         reading.encoding.selection.drop.extend(target.map(str::to_owned));
         let frame = reading.frame(path, reading.encoding.read_options(Some(by)))?;
+        reading.fitted_groups(frame, path, by)
+    }
+
+    /// Same as [`Reading::grouped`], for the text of a CSV file. Messages call it `path`.
+    ///
+    /// # Errors
+    /// The errors of [`Reading::grouped`].
+    pub fn grouped_of_text(
+        &self,
+        text: &[u8],
+        path: &Path,
+        by: &str,
+    ) -> Result<(Table, KeyColumn, Encoding)> {
+        let frame = self.frame_of_text(text, path, self.encoding.read_options(Some(by)))?;
+        self.fitted_groups(frame, path, by)
+    }
+
+    fn fitted_groups(
+        &self,
+        frame: Frame,
+        path: &Path,
+        by: &str,
+    ) -> Result<(Table, KeyColumn, Encoding)> {
         frame.expect(&[by.to_owned()]).map_err(Error::in_table(path))?;
         let is_text = is_text(&frame, by);
-        let (table, encoding) = reading.fitted(frame, path, Some(by))?;
+        let (table, encoding) = self.fitted(frame, path, Some(by))?;
         let key = KeyColumn::of_target(&table, is_text)?;
         Ok((table, key, encoding))
     }

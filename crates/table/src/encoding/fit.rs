@@ -115,13 +115,23 @@ fn named(options: &EncodingOptions) -> &[String] {
     }
 }
 
-/// The content of a column.
-#[derive(Debug, Clone, Copy)]
-enum Content {
+/// The content that a fit reads from a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// Nothing, for this reason.
     LeftOut(Omission),
+    /// Numbers. A text among them is a fault of the fit.
     Number,
+    /// Dates, as days since 1970-01-01.
     Date,
+    /// Names of categories.
     Categories,
+}
+
+/// Returns the content to read from each column, in order.
+pub(super) fn contents(frame: &Frame, options: &EncodingOptions) -> Vec<Content> {
+    let gaps = frame.gaps().into_iter().enumerate();
+    gaps.map(|(at, gaps)| content(frame, at, gaps, options)).collect()
 }
 
 /// Returns the content to read from a column.

@@ -2,10 +2,10 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::{
-    page::{document, figure, short, wide},
+    page::{document, figure, percent, short, wide},
     svg::{Axis, Chart, Mark, Series, escape},
 };
-use crate::clear::model::{NamedGroups, NamedHistograms, NamedStatistics};
+use crate::clear::model::{NamedGroups, NamedHistograms, NamedScores, NamedStatistics, OfRows};
 use sudare_apps::stats::Histogram;
 
 /// Maximum number of columns on a page.
@@ -14,6 +14,10 @@ const SHOWN_COLUMNS: usize = 40;
 const SHOWN_PAIRS: usize = 20;
 /// Maximum number of rows in a table of groups.
 const SHOWN_ROWS: usize = 400;
+/// Maximum number of classes in the first sentence about scores.
+const TOLD_CLASSES: usize = 4;
+/// Number of bins of the chart of probabilities.
+const PROBABILITY_BINS: usize = 20;
 
 const FOR_THE_OWNER: &str = "For the owner of the secret key alone: the figures contain errors that reveal information \
      about the key.";
@@ -79,7 +83,8 @@ impl Figures {
                 _ => "of equal size".into(),
             }
         );
-        let body = opening(&lead, all) + &table("Groups", &head, rows, lines, SHOWN_ROWS);
+        let body =
+            opening(&lead, all) + &classed("texts", "Groups", &head, rows, lines, SHOWN_ROWS);
         Self { title: "Groups of rows in", body }
     }
 
@@ -109,6 +114,44 @@ impl Figures {
         Self { title: "Histograms of", body }
     }
 
+    /// Shows the scores of rows, and how they are distributed.
+    #[must_use]
+    pub fn of_scores(named: &NamedScores) -> Self {
+        let mut body = opening(&predicted(named), named.rows);
+        if let (OfRows::One(probabilities), [_, second]) =
+            (&named.probabilities, &named.classes[..])
+        {
+            body += &format!("<div class=\"charts\">\n{}</div>\n", spread(probabilities, second));
+        }
+        let several = matches!(named.scores, OfRows::Several(_));
+        let classes = |what: &str| -> Vec<String> {
+            match (several, &named.classes[..]) {
+                (false, [.., second]) if what == "probability" => {
+                    vec![format!("{what} of {second}")]
+                }
+                (false, _) => vec![what.to_owned()],
+                (true, classes) => {
+                    classes.iter().map(|class| format!("{what} of {class}")).collect()
+                }
+            }
+        };
+        let head: Vec<String> =
+            [vec!["row".to_owned(), "class".to_owned()], classes("probability"), classes("score")]
+                .concat();
+        let head: Vec<&str> = head.iter().map(String::as_str).collect();
+        let rows = named.predicted.iter().enumerate().map(|(at, class)| {
+            let probabilities = named.probabilities.of(at).iter().map(|&x| percent(x));
+            let scores = named.scores.of(at).iter().map(|&x| known(x));
+            let class = format!("<bdi>{}</bdi>", escape(class));
+            // Counted from 1, as tables of the command do.
+            let place = at.saturating_add(1).to_string();
+            row(&place, core::iter::once(class).chain(probabilities).chain(scores))
+        });
+        body += "<h2>Rows</h2>\n";
+        body += &classed("texts numbered", "Scores", &head, rows, named.rows, SHOWN_ROWS);
+        Self { title: "Scores of", body }
+    }
+
     /// Returns a page with these figures under the name of the table. The page is one
     /// self-contained HTML file that is also well-formed XML.
     #[must_use]
@@ -128,6 +171,56 @@ fn opening(lead: &str, rows: usize) -> String {
     format!(
         "<p class=\"lead\">{lead}</p>\n<p>Based on {rows} encrypted rows. {FOR_THE_OWNER}</p>\n"
     )
+}
+
+/// Returns a sentence about the predicted classes, the most frequent one first.
+fn predicted(named: &NamedScores) -> String {
+    let mut counts: Vec<(&str, usize)> =
+        named.classes.iter().map(|class| (class.as_str(), 0)).collect();
+    for class in &named.predicted {
+        if let Some((_, rows)) = counts.iter_mut().find(|(name, _)| name == class) {
+            *rows = rows.saturating_add(1);
+        }
+    }
+    counts.sort_by_key(|&(_, rows)| core::cmp::Reverse(rows));
+    let all = if named.rows == 1 { "1 row".to_owned() } else { format!("{} rows", named.rows) };
+    let first = counts.iter().take(TOLD_CLASSES).enumerate();
+    let told: Vec<String> = first
+        .map(|(at, (class, rows))| {
+            let of = if at == 0 { format!(" of {all}") } else { String::new() };
+            format!("<bdi>{}</bdi> for {rows}{of}", escape(class))
+        })
+        .collect();
+    let more = if counts.len() > TOLD_CLASSES { ", and other classes for the rest" } else { "" };
+    let right = named.accuracy.map_or_else(String::new, |accuracy| {
+        format!(" It is right for {} of the rows, whose classes are known.", percent(accuracy))
+    });
+    format!("The model predicts {}{more}.{right}", told.join(", "))
+}
+
+/// Draws the distribution of the probabilities of a class.
+fn spread(probabilities: &[f64], class: &str) -> String {
+    let mut counts = [0_u32; PROBABILITY_BINS];
+    for probability in probabilities {
+        // A probability of 1 is the upper edge of the last bin.
+        let bin = ((probability * PROBABILITY_BINS as f64) as usize).min(PROBABILITY_BINS - 1);
+        if let Some(count) = counts.get_mut(bin) {
+            *count = count.saturating_add(1);
+        }
+    }
+    let label = format!("probability of {class}");
+    let highest = counts.iter().copied().max().unwrap_or_default().max(1);
+    let edge = |bin: usize| bin as f64 / PROBABILITY_BINS as f64;
+    let points =
+        counts.iter().enumerate().map(|(bin, &count)| [edge(bin), f64::from(count)]).collect();
+    figure(&Chart {
+        id: "probabilities",
+        title: "Predicted probabilities",
+        description: &format!("Numbers of rows by the predicted probability of {class}."),
+        x: Axis { label: &label, low: 0.0, high: 1.0, whole: false },
+        y: Axis { label: "rows", low: 0.0, high: 1.05 * f64::from(highest), whole: false },
+        series: vec![Series { name: "rows", mark: Mark::Bars, points }],
+    })
 }
 
 fn counted(count: usize) -> String {
@@ -207,6 +300,19 @@ fn table(
     let table =
         format!("<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n");
     wide(name, &table) + &more
+}
+
+/// Formats a table as [`table`] does, with a class of the style sheet: `texts` if the second column has
+/// texts, too, and `numbered` if the first one has numbers of rows.
+fn classed(
+    class: &str,
+    name: &str,
+    head: &[&str],
+    rows: impl Iterator<Item = String>,
+    all: usize,
+    most: usize,
+) -> String {
+    table(name, head, rows, all, most).replacen("<table>", &format!("<table class=\"{class}\">"), 1)
 }
 
 /// Returns a sentence about the columns or rows that are not shown.
@@ -304,6 +410,38 @@ mod tests {
             page.contains("The rows form 2 groups by <bdi>ward</bdi>, of 1 to 3 rows."),
             "{page}"
         );
+    }
+
+    #[test]
+    fn scores_begin_with_the_predicted_classes() {
+        let classes =
+            |names: &[&str]| -> Vec<String> { names.iter().map(|&name| name.to_owned()).collect() };
+        let two = [MEAN, "yes"];
+        let scores = vec![vec![2.0, -3.0, 1.0]];
+        let named = NamedScores::new(scores, None, &classes(&two), Some(&[1, 0, 0])).unwrap();
+        let page = Figures::of_scores(&named).page("new.csv");
+        check(&page);
+        let lead = "The model predicts <bdi>yes</bdi> for 2 of 3 rows, \
+                    <bdi>a &lt;b&gt; &amp; &quot;c&quot;</bdi> for 1. It is right for 66.7\u{a0}% of the rows";
+        assert!(page.contains(lead), "{page}");
+        assert!(
+            page.contains("Scores of <bdi>new.csv</bdi>") && page.contains("id=\"probabilities")
+        );
+        assert!(page.contains("<th scope=\"col\">probability of yes</th>"), "{page}");
+        // The sigmoid of -3 is 0.0474.
+        let second = "<td><bdi>a &lt;b&gt; &amp; &quot;c&quot;</bdi></td><td>4.7\u{a0}%</td><td>-3.0000</td></tr>";
+        assert!(page.contains(second), "{page}");
+
+        let five = [MEAN, "b", "c", "d", "e"];
+        let scores = (0..5).map(|class| vec![f64::from(class == 4)]).collect();
+        let named = NamedScores::new(scores, None, &classes(&five), None).unwrap();
+        let page = Figures::of_scores(&named).page("new.csv");
+        check(&page);
+        assert!(
+            page.contains("predicts <bdi>e</bdi> for 1 of 1 row, ") && !page.contains("right for")
+        );
+        assert!(page.contains("and other classes for the rest.") && !page.contains("<svg class"));
+        assert_eq!(page.matches("<th scope=\"col\">probability of ").count(), 5);
     }
 
     #[test]

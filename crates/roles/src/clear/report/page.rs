@@ -339,7 +339,7 @@ pub(super) fn wide(name: &str, table: &str) -> String {
 }
 
 /// Formats a share in percent.
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     // The space does not break.
     format!("{:.1}\u{a0}%", 100.0 * share)
 }
