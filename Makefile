@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-tier portable test-full test-peers test-python lint wheel wheels test-wheels \
-  docs bench bench-peers trust trust-full fuzz fuzz-smoke deny advisories coverage mutants miri constant-time wasm \
+  docs test-site bench bench-peers trust trust-full fuzz fuzz-smoke deny advisories coverage mutants miri constant-time wasm \
   test-research test-service test-service-full test-service-peers test-stores web test-web
 
 # Of the programs that are run; `test` takes what `make test` built.
@@ -254,6 +254,11 @@ DOCS := target/docs
 ## make docs         build the site of the documentation into target/site
 docs: $(DOCS)/bin/mkdocs
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+
+## make test-site    the documentation site for users of assistive technology, at three widths and in both
+##                   colours, with pictures in target/test-web/site; takes Node.js 20.11, npm and Chromium
+test-site: docs $(TEST_WEB)/node_modules
+	SITE=target/site MODULES=$(TEST_WEB) CHROMIUM=$(CHROMIUM) node --test crates/web/tests/site.mjs
 
 $(DOCS)/bin/mkdocs: docs/requirements.txt
 	python3 -m venv --clear $(DOCS)

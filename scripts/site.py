@@ -97,9 +97,21 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
         raise PluginError(f"{ALL_PAGES} lacks {', '.join(sorted(lost))}")
 
 
+# A part of the navigation and its title. The theme leaves its label empty if the part has a page of its own.
+PART = re.compile(
+    r"""aria-labelledby="(__nav_[0-9_]+)_label"([^>]*>\s*<label class="md-nav__title" for="\1">"""
+    r"""\s*<span[^>]*></span>\s*)([^<]+?)(\s*</label>)"""
+)
+
+# A corner of a table, which heads nothing.
+EMPTY_HEAD = re.compile(r"<th\b([^>]*)></th>")
+
+
 def on_post_page(output: str, **_: object) -> str:
-    """Names the dialog of the search, which the theme leaves without a name for screen readers."""
-    return output.replace('role="dialog">', 'role="dialog" aria-label="Search">')
+    """Completes pages for screen readers: names of the search and of the navigation, and corners of tables."""
+    output = output.replace('role="dialog">', 'role="dialog" aria-label="Search">')
+    output = EMPTY_HEAD.sub(r"<td\1></td>", output)
+    return PART.sub(r'aria-label="\3"\2\3\4', output)
 
 
 def on_post_build(config: MkDocsConfig) -> None:
