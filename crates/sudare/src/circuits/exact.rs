@@ -11,6 +11,7 @@ pub mod sim;
 mod table;
 mod value;
 
+pub use interpolation::interpolated;
 pub use matrix::{LinearPlan, LinearTransform};
 pub use ops::{IntegerOps, IntegerSlots};
 pub use polynomial::{PolynomialPlan, PolynomialsPlan};

@@ -1,6 +1,58 @@
 //! Polynomials modulo a prime power by their values.
 
-use crate::exact::Modulus;
+use crate::{Error, Result, exact::Modulus};
+use std::collections::BTreeSet;
+
+/// Maximum number of points of a polynomial by its values.
+pub(super) const MAX_POINTS: usize = 1 << 12;
+
+/// Returns the coefficients of polynomials modulo `t` with given values at points, from the constant
+/// up, next to zero. Each polynomial has a coefficient for each point.
+///
+/// ```
+/// use sudare::{circuits::exact::interpolated, exact::Modulus};
+///
+/// let square = interpolated(Modulus::new(17, 1)?, &[0, 1, 2], &[vec![0, 1, 4]])?;
+/// assert_eq!(square, [[0, 0, 1]]);
+/// # Ok::<(), sudare::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Circuit`] without points, for more than 4,096 points, for points that are equal modulo
+/// the prime, and for a function with another number of values.
+pub fn interpolated(
+    t: Modulus,
+    points: &[i128],
+    functions: &[Vec<i128>],
+) -> Result<Vec<Vec<i128>>> {
+    check(t, points, functions)?;
+    let reduced = |values: &Vec<i128>| values.iter().map(|&y| t.reduce_i128(y)).collect();
+    let functions: Vec<Vec<u128>> = functions.iter().map(reduced).collect();
+    let centered = |coeffs: Vec<u128>| coeffs.into_iter().map(|c| t.centered(c)).collect();
+    Ok(interpolate(t, points, &functions).into_iter().map(centered).collect())
+}
+
+/// Checks points and functions; see [`interpolated`].
+pub(super) fn check(t: Modulus, points: &[i128], functions: &[Vec<i128>]) -> Result<()> {
+    let count = points.len();
+    let refused = |problem: String| Err(Error::Circuit(format!("table: {problem}")));
+    if !(1..=MAX_POINTS).contains(&count) {
+        return refused(format!("{count} points: 1 to {MAX_POINTS} are possible"));
+    }
+    if let Some(values) = functions.iter().find(|values| values.len() != count) {
+        let found = values.len();
+        return refused(format!("{found} values for {count} points: pass one for each point"));
+    }
+    let p = i128::from(t.prime());
+    let residues: BTreeSet<i128> = points.iter().map(|x| x.rem_euclid(p)).collect();
+    if residues.len() < count {
+        return refused(format!(
+            "{count} points have {} residues modulo {p}: use points that differ modulo {p}",
+            residues.len()
+        ));
+    }
+    Ok(())
+}
 
 /// Returns, for each function, the polynomial modulo `t` with its values at nodes that differ modulo
 /// `p`, by Lagrange's formula. This takes a number of products in proportion to the square of the

@@ -1,15 +1,16 @@
 use super::{
     PolynomialsPlan,
-    interpolation::interpolate,
+    interpolation::{MAX_POINTS, check, interpolate},
     polynomial::{draft, layout},
 };
+#[cfg(doc)]
+use crate::Error;
 use crate::{
-    Error, Result,
+    Result,
     circuits::polynomial::Layout,
     exact::{Modulus, Unit},
     rlwe::{Chain, Level},
 };
-use std::collections::BTreeSet;
 
 /// Any functions of one variable on a set of integers, as polynomials modulo the power of a prime.
 ///
@@ -44,7 +45,7 @@ pub struct Tables {
 
 impl Tables {
     /// Maximum number of points.
-    pub const MAX_POINTS: usize = 1 << 12;
+    pub const MAX_POINTS: usize = MAX_POINTS;
 
     /// Interpolates functions modulo `t`. Each has a value for each point.
     ///
@@ -52,24 +53,7 @@ impl Tables {
     /// [`Error::Circuit`] without points, for more than [`Tables::MAX_POINTS`] points, for points
     /// that are equal modulo the prime, and for a function with another number of values.
     pub fn new(t: Modulus, points: &[i128], functions: &[Vec<i128>]) -> Result<Self> {
-        let count = points.len();
-        let refused = |problem: String| Err(Error::Circuit(format!("table: {problem}")));
-        if !(1..=Self::MAX_POINTS).contains(&count) {
-            let most = Self::MAX_POINTS;
-            return refused(format!("{count} points: 1 to {most} are possible"));
-        }
-        if let Some(values) = functions.iter().find(|values| values.len() != count) {
-            let found = values.len();
-            return refused(format!("{found} values for {count} points: pass one for each point"));
-        }
-        let p = i128::from(t.prime());
-        let residues: BTreeSet<i128> = points.iter().map(|x| x.rem_euclid(p)).collect();
-        if residues.len() < count {
-            return refused(format!(
-                "{count} points have {} residues modulo {p}: use points that differ modulo {p}",
-                residues.len()
-            ));
-        }
+        check(t, points, functions)?;
         let reduced = |values: &Vec<i128>| values.iter().map(|&y| t.reduce_i128(y)).collect();
         let functions: Vec<Vec<u128>> = functions.iter().map(reduced).collect();
         let shift = shift(t, points, &functions);

@@ -1,5 +1,6 @@
 use super::*;
 use crate::{
+    Error,
     circuits::exact::sim,
     exact::{BatchEncoder, Form, Spec, tests::Session},
     rlwe::KeyRequest,
