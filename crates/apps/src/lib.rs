@@ -11,6 +11,7 @@
 //! | [`functions`] | inverse, exponential, sigmoid, sign, relu, maximum and other functions of encrypted slots |
 //! | [`search`] | search among vectors, where the server does not see the index, the query, or either |
 //! | [`nn`] | neural networks on encrypted samples: dense and convolutional layers |
+//! | [`trees`] | random forests and gradient boosted trees on encrypted rows |
 //! | [`note`] | bytes, such as column names, that travel encrypted with a table |
 //!
 //! Tables come from [`sudare_table`], which reads files and codes them as numbers.
@@ -34,6 +35,7 @@ mod release;
 pub mod search;
 pub mod stats;
 mod table_plan;
+pub mod trees;
 pub mod words;
 
 pub use logreg::{Error, Result};

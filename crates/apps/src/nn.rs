@@ -55,7 +55,7 @@ mod error;
 mod hidden;
 mod job;
 mod model;
-mod onnx;
+pub(crate) mod onnx;
 mod options;
 mod outline;
 mod plan;

@@ -3,6 +3,8 @@
 
 #[path = "../examples/arrays.rs"]
 mod arrays;
+#[path = "../examples/boosted_trees.rs"]
+mod boosted_trees;
 #[path = "../examples/logistic_regression.rs"]
 mod logistic_regression;
 #[path = "../examples/neural_network.rs"]
@@ -40,6 +42,12 @@ fn statistics_are_those_of_the_table() {
         let expected = values.sum::<f64>() / table.rows() as f64;
         assert!((mean - expected).abs() < 1e-4 * expected.abs().max(1.0), "{column}: {mean}");
     }
+}
+
+#[test]
+fn trees_predict_as_they_do_in_the_clear() {
+    let [found, promised] = boosted_trees::run(&boosted_trees::model(2).unwrap(), 200).unwrap();
+    assert!(found > 0.0 && found <= promised, "{found} {promised}");
 }
 
 #[test]

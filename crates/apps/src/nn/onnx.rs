@@ -6,12 +6,12 @@
 //! layers.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-mod constant;
+pub(crate) mod constant;
 mod constants;
 mod operators;
 #[cfg(test)]
 mod tests;
-mod wire;
+pub(crate) mod wire;
 
 use std::{collections::BTreeMap, rc::Rc};
 

@@ -2,14 +2,14 @@
 
 /// Numbers that do not depend on samples. The number of samples itself is an exception.
 #[derive(Debug, Clone)]
-pub(super) struct Constant {
-    pub(super) shape: Vec<usize>,
+pub(crate) struct Constant {
+    pub(crate) shape: Vec<usize>,
     /// The numbers, in row-major order.
-    pub(super) numbers: Numbers,
+    pub(crate) numbers: Numbers,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Numbers {
+pub(crate) enum Numbers {
     Floats {
         numbers: Vec<f64>,
         /// True if the floats have 32 bits.
@@ -23,7 +23,7 @@ pub(super) enum Numbers {
 type Result<T> = core::result::Result<T, String>;
 
 impl Numbers {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Floats { numbers, .. } => numbers.len(),
             Self::Integers(numbers) => numbers.len(),
@@ -31,7 +31,7 @@ impl Numbers {
     }
 
     /// Returns the numbers at these places.
-    pub(super) fn at(&self, places: &[usize]) -> Self {
+    pub(crate) fn at(&self, places: &[usize]) -> Self {
         match self {
             Self::Floats { numbers, single } => {
                 let numbers = places.iter().filter_map(|&place| numbers.get(place).copied());
@@ -46,11 +46,11 @@ impl Numbers {
 }
 
 impl Constant {
-    pub(super) fn of_integers(numbers: Vec<Option<i64>>) -> Self {
+    pub(crate) fn of_integers(numbers: Vec<Option<i64>>) -> Self {
         Self { shape: vec![numbers.len()], numbers: Numbers::Integers(numbers) }
     }
 
-    pub(super) fn floats(&self) -> Result<&[f64]> {
+    pub(crate) fn floats(&self) -> Result<&[f64]> {
         match &self.numbers {
             Numbers::Floats { numbers, .. } => Ok(numbers),
             Numbers::Integers(_) => Err("it takes floats here, not integers".into()),
@@ -58,20 +58,20 @@ impl Constant {
     }
 
     /// Returns integers, where `None` is the number of samples.
-    pub(super) fn sizes(&self) -> Result<&[Option<i64>]> {
+    pub(crate) fn sizes(&self) -> Result<&[Option<i64>]> {
         match &self.numbers {
             Numbers::Integers(numbers) => Ok(numbers),
             Numbers::Floats { .. } => Err("it takes integers here, not floats".into()),
         }
     }
 
-    pub(super) fn integers(&self) -> Result<Vec<i64>> {
+    pub(crate) fn integers(&self) -> Result<Vec<i64>> {
         let known = self.sizes()?.iter().copied().collect::<Option<_>>();
         known.ok_or_else(|| "it depends on the number of samples".into())
     }
 
     /// Returns the only number.
-    pub(super) fn integer(&self) -> Result<i64> {
+    pub(crate) fn integer(&self) -> Result<i64> {
         match self.integers()?[..] {
             [number] => Ok(number),
             ref numbers => Err(format!("it takes one integer, not {}", numbers.len())),
@@ -79,7 +79,7 @@ impl Constant {
     }
 
     /// Broadcasts the numbers to a larger shape, as NumPy does.
-    pub(super) fn spread(&self, shape: &[usize]) -> Result<Numbers> {
+    pub(crate) fn spread(&self, shape: &[usize]) -> Result<Numbers> {
         let missing = shape.len().checked_sub(self.shape.len());
         let sizes = missing.map(|ones| [vec![1; ones], self.shape.clone()].concat());
         let fits = |sizes: &Vec<usize>| {
@@ -92,12 +92,12 @@ impl Constant {
         Ok(self.numbers.at(&repeated(&places, &sizes, shape)))
     }
 
-    pub(super) fn with_shape(&self, shape: Vec<usize>) -> Self {
+    pub(crate) fn with_shape(&self, shape: Vec<usize>) -> Self {
         Self { shape, numbers: self.numbers.clone() }
     }
 
     /// Returns the rows along the first axis with these indices.
-    pub(super) fn rows(&self, numbers: impl Iterator<Item = usize>) -> Vec<usize> {
+    pub(crate) fn rows(&self, numbers: impl Iterator<Item = usize>) -> Vec<usize> {
         let row: usize = self.shape.iter().skip(1).product();
         let row = |number: usize| {
             let first = number.saturating_mul(row);

@@ -236,7 +236,9 @@ fn given(node: &Node<'_>, beside: &mut Beside<'_>) -> Result<Constant> {
         Content::Integers(numbers) => {
             Constant::of_integers(numbers.iter().copied().map(Some).collect())
         }
-        Content::Text(_) | Content::Other => return Err("numbers are needed".into()),
+        Content::Text(_) | Content::Texts(_) | Content::Other => {
+            return Err("numbers are needed".into());
+        }
     })
 }
 

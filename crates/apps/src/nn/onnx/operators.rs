@@ -214,7 +214,7 @@ pub(super) fn check(node: &Node<'_>, version: i64) -> Result<(), String> {
             Content::Tensor(_) => Some(Tensor),
             Content::Floats(_) => Some(Floats),
             Content::Integers(_) => Some(Integers),
-            Content::Other => None,
+            Content::Texts(_) | Content::Other => None,
         };
         if known.is_none_or(|&(_, needed)| kind != Some(needed)) {
             return Err(format!(

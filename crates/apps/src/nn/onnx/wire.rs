@@ -14,14 +14,14 @@ const MAX_NUMBERS: usize = 1 << 26;
 
 /// The content of a field.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     Varint(u64),
     Fixed64([u8; 8]),
     Bytes(&'a [u8]),
     Fixed32([u8; 4]),
 }
 
-pub(super) fn malformed(problem: impl Into<String>) -> NnError {
+pub(crate) fn malformed(problem: impl Into<String>) -> NnError {
     NnError::Onnx { problem: problem.into() }
 }
 
@@ -50,7 +50,7 @@ fn varint(bytes: &mut &[u8]) -> Result<u64> {
 }
 
 /// Calls `each` with the number and content of every field of a message.
-pub(super) fn fields<'a>(
+pub(crate) fn fields<'a>(
     mut bytes: &'a [u8],
     mut each: impl FnMut(u64, Value<'a>) -> Result<()>,
 ) -> Result<()> {
@@ -74,14 +74,14 @@ pub(super) fn fields<'a>(
 }
 
 impl<'a> Value<'a> {
-    pub(super) fn bytes(self) -> Result<&'a [u8]> {
+    pub(crate) fn bytes(self) -> Result<&'a [u8]> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
             _ => Err(malformed("a number is in place of bytes")),
         }
     }
 
-    pub(super) fn text(self) -> Result<String> {
+    pub(crate) fn text(self) -> Result<String> {
         let text = core::str::from_utf8(self.bytes()?);
         text.map(str::to_owned).map_err(|_| malformed("a name is not UTF-8"))
     }
@@ -190,15 +190,15 @@ impl External {
 pub type Beside<'a> = dyn FnMut(&str, u64, usize) -> Result<Vec<u8>> + 'a;
 
 /// Data types of tensors.
-pub(super) const FLOAT: i64 = 1;
-pub(super) const INT32: i64 = 6;
-pub(super) const INT64: i64 = 7;
+pub(crate) const FLOAT: i64 = 1;
+pub(crate) const INT32: i64 = 6;
+pub(crate) const INT64: i64 = 7;
 const BOOL: i64 = 9;
-pub(super) const DOUBLE: i64 = 11;
+pub(crate) const DOUBLE: i64 = 11;
 
 /// A tensor in its stored form. It is parsed when a node uses it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stored<'a>(&'a [u8]);
+pub(crate) struct Stored<'a>(&'a [u8]);
 
 impl<'a> Stored<'a> {
     fn name(self) -> Result<String> {
@@ -212,7 +212,7 @@ impl<'a> Stored<'a> {
         Ok(name)
     }
 
-    pub(super) fn read(self, beside: &mut Beside<'_>) -> Result<Constant> {
+    pub(crate) fn read(self, beside: &mut Beside<'_>) -> Result<Constant> {
         let name = self.name()?;
         let mut dims = Vec::new();
         let mut kind = 0;
@@ -328,62 +328,63 @@ fn singles(bytes: &[u8], out: &mut Vec<f64>) -> Result<()> {
 
 /// Content of an attribute.
 #[derive(Debug, Clone)]
-pub(super) enum Content<'a> {
+pub(crate) enum Content<'a> {
     Float(f64),
     Integer(i64),
     Text(String),
     Tensor(Stored<'a>),
     Floats(Vec<f64>),
     Integers(Vec<i64>),
-    /// Graphs, sparse tensors, texts.
+    Texts(Vec<String>),
+    /// Graphs, sparse tensors.
     Other,
 }
 
 /// An attribute of a node: a number, numbers or a tensor.
 #[derive(Debug, Clone)]
-pub(super) struct Attribute<'a> {
-    pub(super) name: String,
-    pub(super) content: Content<'a>,
+pub(crate) struct Attribute<'a> {
+    pub(crate) name: String,
+    pub(crate) content: Content<'a>,
 }
 
 /// A node of a graph.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Node<'a> {
-    pub(super) name: String,
-    pub(super) operator: String,
-    pub(super) domain: String,
-    pub(super) inputs: Vec<String>,
-    pub(super) outputs: Vec<String>,
-    pub(super) attributes: Vec<Attribute<'a>>,
+pub(crate) struct Node<'a> {
+    pub(crate) name: String,
+    pub(crate) operator: String,
+    pub(crate) domain: String,
+    pub(crate) inputs: Vec<String>,
+    pub(crate) outputs: Vec<String>,
+    pub(crate) attributes: Vec<Attribute<'a>>,
 }
 
 /// An input of a graph, with its known sizes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Input {
-    pub(super) name: String,
+pub(crate) struct Input {
+    pub(crate) name: String,
     /// The data type, with the numbers of tensor types. 0 if the input is not a tensor.
-    pub(super) kind: i64,
-    pub(super) shape: Vec<Option<usize>>,
+    pub(crate) kind: i64,
+    pub(crate) shape: Vec<Option<usize>>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Graph<'a> {
-    pub(super) nodes: Vec<Node<'a>>,
-    pub(super) tensors: Vec<(String, Stored<'a>)>,
-    pub(super) inputs: Vec<Input>,
-    pub(super) outputs: Vec<String>,
+pub(crate) struct Graph<'a> {
+    pub(crate) nodes: Vec<Node<'a>>,
+    pub(crate) tensors: Vec<(String, Stored<'a>)>,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) outputs: Vec<String>,
     /// The version of ONNX's own operators.
-    pub(super) version: i64,
+    pub(crate) version: i64,
 }
 
 /// Returns whether a domain contains ONNX's own operators.
-pub(super) fn is_own(domain: &str) -> bool {
+pub(crate) fn is_own(domain: &str) -> bool {
     matches!(domain, "" | "ai.onnx")
 }
 
 impl<'a> Graph<'a> {
     /// Reads the graph of a model.
-    pub(super) fn of_model(bytes: &'a [u8]) -> Result<Self> {
+    pub(crate) fn of_model(bytes: &'a [u8]) -> Result<Self> {
         let mut graphs = Vec::new();
         let mut versions = Vec::new();
         fields(bytes, |field, value| {
@@ -430,6 +431,8 @@ impl<'a> Graph<'a> {
         let [graph] = graphs[..] else {
             return Err(malformed(format!("it has {} graphs: one is needed", graphs.len())));
         };
+        // Some exporters name the same version twice.
+        versions.dedup();
         let [version] = versions[..] else {
             return Err(malformed(
                 "it has no version of ONNX's operators, or several: export it with one opset",
@@ -480,7 +483,7 @@ impl<'a> Node<'a> {
         Ok(node)
     }
 
-    pub(super) fn content(&self, name: &str) -> Option<&Content<'a>> {
+    pub(crate) fn content(&self, name: &str) -> Option<&Content<'a>> {
         let named = self.attributes.iter().find(|attribute| attribute.name == name);
         named.map(|attribute| &attribute.content)
     }
@@ -492,6 +495,7 @@ impl<'a> Attribute<'a> {
         let mut kind = 0;
         let mut floats = Vec::new();
         let mut integers = Vec::new();
+        let mut texts = Vec::new();
         let mut content = Vec::new();
         fields(bytes, |field, value| {
             // Fields of `AttributeProto`.
@@ -509,9 +513,13 @@ impl<'a> Attribute<'a> {
                 (7, Value::Bytes(bytes)) => singles(bytes, &mut floats)?,
                 (7, Value::Fixed32(word)) => floats.push(f64::from(f32::from_le_bytes(word))),
                 (8, value) => value.integers(&mut integers)?,
+                (9, value) => {
+                    check_room(&texts)?;
+                    texts.push(String::from_utf8_lossy(value.bytes()?).into_owned());
+                }
                 (20, value) => kind = value.integer()?,
                 // This includes a reference to an attribute of a function.
-                (2 | 6 | 7 | 9..=11 | 14 | 15 | 21..=23, _) => content.push(Content::Other),
+                (2 | 6 | 7 | 10 | 11 | 14 | 15 | 21..=23, _) => content.push(Content::Other),
                 _ => {}
             }
             Ok(())
@@ -522,6 +530,9 @@ impl<'a> Attribute<'a> {
         if !integers.is_empty() {
             content.push(Content::Integers(integers));
         }
+        if !texts.is_empty() {
+            content.push(Content::Texts(texts));
+        }
         // A second content makes the attribute ambiguous.
         let known = (content.pop(), content.pop());
         // Writers may omit zero or empty content.
@@ -531,7 +542,8 @@ impl<'a> Attribute<'a> {
             | (0 | 3, (Some(content @ Content::Text(_)), None))
             | (0 | 4, (Some(content @ Content::Tensor(_)), None))
             | (0 | 6, (Some(content @ Content::Floats(_)), None))
-            | (0 | 7, (Some(content @ Content::Integers(_)), None)) => content,
+            | (0 | 7, (Some(content @ Content::Integers(_)), None))
+            | (0 | 8, (Some(content @ Content::Texts(_)), None)) => content,
             (1, (None, _)) => Content::Float(0.0),
             (2, (None, _)) => Content::Integer(0),
             (3, (None, _)) => Content::Text(String::new()),
