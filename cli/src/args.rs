@@ -10,6 +10,7 @@ use crate::{
     commands::{
         owner::{
             decrypt, encrypt, evaluate, key, keygen, pool, receipt, remote, report, schema, search,
+            trees,
         },
         server::{predict, stats, train},
         tools::{bench, demo, doctor, info, params, selftest},
@@ -46,6 +47,7 @@ pub enum Command {
     Schema(schema::Args),
     Pool(pool::Args),
     Search(search::Args),
+    Trees(trees::Args),
     Stats(stats::Args),
     Train(train::Args),
     Decrypt(decrypt::Args),
@@ -104,6 +106,7 @@ impl Program for Args {
             Command::Schema(args) => schema::run(args, output),
             Command::Pool(args) => pool::run(args, output),
             Command::Search(args) => search::run(args, output),
+            Command::Trees(args) => trees::run(args, output),
             Command::Stats(args) => stats::run(args, output),
             Command::Train(args) => train::run(args, output),
             Command::Decrypt(args) => decrypt::run(args, output),

@@ -11,5 +11,6 @@ pub mod remote;
 pub mod report;
 pub mod schema;
 pub mod search;
+pub mod trees;
 #[cfg(feature = "serve")]
 pub mod web;

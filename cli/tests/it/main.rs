@@ -38,3 +38,4 @@ mod service_shared;
 mod service_workers;
 mod tables;
 mod tools;
+mod trees;

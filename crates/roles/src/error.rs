@@ -18,6 +18,7 @@ use std::{
 use sudare::rlwe::KeyId;
 use sudare_apps::{
     array::ArrayError, logreg::TrainError, pool::PoolError, search::SearchError, stats::StatsError,
+    trees::TreesError,
 };
 use sudare_table::{TableError, metrics::MetricError};
 
@@ -75,6 +76,17 @@ pub enum Error {
     /// A search is impossible.
     #[error(transparent)]
     Search(#[from] SearchError),
+    /// Trees cannot be computed.
+    #[error(transparent)]
+    Trees(#[from] TreesError),
+    /// A model of trees in a file cannot be used.
+    #[error("{}: {source}", .path.display())]
+    TreesFile {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: TreesError,
+    },
     /// An index on disk cannot be used.
     #[error(transparent)]
     Index(#[from] IndexError),
@@ -369,6 +381,14 @@ impl Error {
         }
     }
 
+    /// Attributes an error to the model of trees in the file at `path`.
+    pub fn in_trees(path: &Path) -> impl Fn(TreesError) -> Self {
+        move |source| match source {
+            TreesError::Library(source) => Self::File { path: path.into(), source },
+            _ => Self::TreesFile { path: path.into(), source },
+        }
+    }
+
     /// Attributes an error to the receipt in the file at `path`.
     pub fn in_receipt(path: &Path) -> impl Fn(ReceiptError) -> Self {
         move |source| Self::ReceiptFile { path: path.into(), source }
@@ -409,6 +429,11 @@ impl Error {
             Self::Pooled(error) => format!("Pooled{}", name(error)),
             Self::Search(SearchError::Library(error)) => name(error),
             Self::Search(error) => format!("Search{}", name(error)),
+            Self::Trees(TreesError::Library(error))
+            | Self::TreesFile { source: TreesError::Library(error), .. } => name(error),
+            Self::Trees(error) | Self::TreesFile { source: error, .. } => {
+                format!("Trees{}", name(error))
+            }
             Self::Index(error) => name(error),
             Self::Ledger { source, .. } => format!("Ledger{}", name(source)),
             // A damaged ledger has a remedy of its own, which the outer error would hide.
@@ -446,7 +471,7 @@ mod tests {
     #[test]
     fn kinds_are_those_of_the_file() {
         // With a prefix, without the variants whose errors inside say the kind.
-        let enums: [(&str, &[&str], &[&str]); 16] = [
+        let enums: [(&str, &[&str], &[&str]); 17] = [
             ("", sudare::Error::VARIANTS, &["Expression"]),
             ("", TableError::VARIANTS, &[]),
             ("", sudare_apps::Error::VARIANTS, &["Library", "Table", "Train"]),
@@ -457,6 +482,7 @@ mod tests {
             ("Pool", PoolError::VARIANTS, &[]),
             ("Pooled", PooledError::VARIANTS, &[]),
             ("Search", SearchError::VARIANTS, &["Library"]),
+            ("Trees", TreesError::VARIANTS, &["Library"]),
             ("", IndexError::VARIANTS, &[]),
             ("Ledger", LedgerError::VARIANTS, &[]),
             ("", MetricError::VARIANTS, &[]),
@@ -484,6 +510,8 @@ mod tests {
                     "Table",
                     "TableFile",
                     "Train",
+                    "Trees",
+                    "TreesFile",
                 ],
             ),
         ];

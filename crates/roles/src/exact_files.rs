@@ -320,29 +320,45 @@ pub struct Secret {
 /// # Errors
 /// [`Error::Io`]; [`Error::File`] for any other file; [`Error::Seal`]; errors from `passphrase`.
 pub fn read_secret(path: &Path, passphrase: impl FnOnce() -> Result<Passphrase>) -> Result<Secret> {
+    let read = |reader: Unsealed<'_>| {
+        let setting = read_setting(&reader, Kind::SecretKey)?;
+        let label = reader.info().label.clone();
+        let key = reader.secret_key(setting.params())?;
+        Ok((setting, label, key))
+    };
+    let ((setting, label, key), warning) = with_secret(path, passphrase, read)?;
+    Ok(Secret { setting, label, key, warning })
+}
+
+/// The content of the file of a secret key.
+pub(crate) type Unsealed<'a> = Reader<Box<dyn Read + 'a>>;
+
+/// Opens the file of a secret key, and returns the result of `read` on its content. Also returns a
+/// warning for the owner if others can read the file.
+///
+/// # Errors
+/// The errors of [`read_secret`] and of `read`.
+pub(crate) fn with_secret<T>(
+    path: &Path,
+    passphrase: impl FnOnce() -> Result<Passphrase>,
+    read: impl FnOnce(Unsealed<'_>) -> sudare::Result<T>,
+) -> Result<(T, Option<String>)> {
     let (mut file, bytes) = files::open(path, Access::Owner)?;
     let io = |error| Error::io("read", path, error);
     let exposed = files::others_may_read(&file.get_ref().metadata().map_err(io)?);
     let sealed = secret::starts_sealed(&mut file).map_err(io)?;
     let warning = exposed.then(|| secret::exposed(path, sealed));
-    let (setting, label, key) = if sealed {
+    let found = if sealed {
         let all = secret::sealed_file(file, bytes, path)?;
         let sealed = Sealed::new(&all).map_err(Error::in_sealed(path))?;
         let clear = sealed.open(&passphrase()?).map_err(Error::in_sealed(path))?;
-        secret_key(&clear[..], clear.len() as u64)
+        let inside: Box<dyn Read + '_> = Box::new(&clear[..]);
+        Reader::new(inside, clear.len() as u64).and_then(read)
     } else {
-        secret_key(file, bytes)
-    }
-    .map_err(Error::in_file(path))?;
-    Ok(Secret { setting, label, key, warning })
-}
-
-fn secret_key(file: impl Read, bytes: u64) -> sudare::Result<(Setting, Label, SecretKey)> {
-    let reader = Reader::new(file, bytes)?;
-    let setting = read_setting(&reader, Kind::SecretKey)?;
-    let label = reader.info().label.clone();
-    let key = reader.secret_key(setting.params())?;
-    Ok((setting, label, key))
+        let inside: Box<dyn Read> = Box::new(file);
+        Reader::new(inside, bytes).and_then(read)
+    };
+    Ok((found.map_err(Error::in_file(path))?, warning))
 }
 
 /// Writes the file of a secret key, sealed if there is a passphrase, and returns its bytes.

@@ -9,6 +9,7 @@
 //! | [`server`] | the server's part, with evaluation keys and ciphertexts only |
 //! | [`pooled`] | tables of several owners |
 //! | [`search`] | indices of vectors, queries and answers |
+//! | [`trees`] | keys, encrypted rows and predictions of models of trees |
 //! | [`exact_files`] | files of exact arrays (BGV and BFV) and of their keys |
 //! | [`mod@format`] | files that an owner and a server exchange |
 //! | [`plan`] | the security and the cost of a planned job |
@@ -35,3 +36,4 @@ pub mod sealed;
 pub mod search;
 pub mod server;
 pub mod text;
+pub mod trees;

@@ -7,6 +7,7 @@ use sudare_apps::{
     pool::PoolError,
     search::{self, SearchError},
     stats::StatsError,
+    trees::TreesError,
 };
 use sudare_table::{Place, TableError};
 
@@ -205,6 +206,32 @@ fn searches() -> Vec<SearchError> {
     ]
 }
 
+fn trees() -> Vec<TreesError> {
+    vec![
+        TreesError::Library(library()),
+        TreesError::Format { format: "LightGBM", problem: "its first line is not \"tree\"".into() },
+        TreesError::Forest { problem: "has 0 trees: 1 to 16384 are possible".into() },
+        TreesError::Node {
+            tree: 3,
+            node: 5,
+            problem: "a threshold is NaN: train without it".into(),
+        },
+        TreesError::Grid {
+            feature: "age".into(),
+            problem: "0 points: 1 to 4294967296 are possible".into(),
+        },
+        TreesError::Row { feature: "age".into(), row: 17, found: 130.0, least: 0.0, most: 120.0 },
+        TreesError::Count { what: "features of a row", found: 3, needed: 4 },
+        TreesError::TooDeep { height: 63, digits: 8, levels: 15 },
+        TreesError::Tolerance { tolerance: 1e-30, least: 1e-9 },
+        TreesError::NotAsPlanned {
+            what: "the model",
+            found: "3 features".into(),
+            needed: "4 features".into(),
+        },
+    ]
+}
+
 fn pools() -> Vec<PoolError> {
     let place = Place::Line(17);
     vec![
@@ -239,6 +266,7 @@ fn messages_of_applications_are_those_of_the_list() {
         section("ArrayError", &arrays()),
         section("NnError", &networks()),
         section("SearchError", &searches()),
+        section("TreesError", &trees()),
         section("PoolError", &pools()),
     ];
     assert_listed("apps.txt", &sections);

@@ -3,6 +3,7 @@ use std::{io, path::PathBuf};
 use sudare::rlwe::KeyId;
 use sudare_apps::{
     array::ArrayError, logreg::TrainError, pool::PoolError, search::SearchError, stats::StatsError,
+    trees::TreesError,
 };
 use sudare_roles::{
     error::{Error, IndexError, LedgerError, PooledError, ReceiptError},
@@ -43,6 +44,14 @@ fn wrapping() -> Vec<Error> {
         Error::PoolFile { path: path(), source: PoolError::OtherTable { what: "columns" } },
         PooledError::Single { found: 2 }.into(),
         SearchError::BlockOrder { found: 2, needed: 1 }.into(),
+        TreesError::Count { what: "features of a row", found: 3, needed: 4 }.into(),
+        Error::TreesFile {
+            path: "model.json".into(),
+            source: TreesError::Format {
+                format: "XGBoost",
+                problem: "its booster has no trees".into(),
+            },
+        },
         IndexError::UnfinishedIndex { folder: "records".into() }.into(),
         Error::Seal { path: "secret.key".into(), source: SealError::WrongPassphrase },
         SealError::EmptyPassphrase.into(),
