@@ -105,6 +105,23 @@ impl Isa {
 /// Rows of words.
 pub(crate) type Rows<'a> = &'a [*const u64];
 
+/// Rows that consist of runs of equal groups of [`COLUMNS`] words, with one group of each run; see
+/// [`NttTable::log_repeats`].
+#[derive(Clone, Copy)]
+pub(crate) struct Repeated<T> {
+    pub rows: T,
+    /// `log2` of the groups in a run.
+    pub log_repeats: u32,
+}
+
+impl<T> Repeated<T> {
+    /// Returns the place of word `x` of a row among its words.
+    #[inline(always)]
+    pub fn place(&self, x: usize) -> usize {
+        (x >> self.log_repeats) & !(COLUMNS - 1) | x & (COLUMNS - 1)
+    }
+}
+
 /// Row kernels for one instruction set and range of moduli.
 ///
 /// # Safety
@@ -123,8 +140,10 @@ pub(crate) struct KernelTable {
     pub mul_add: unsafe fn(&Modulus, *mut u64, *const u64, *const u64, *const u64, usize),
     /// `out[x] = sum_i a[i][x] * b[i][x]`.
     pub mul_sum: unsafe fn(&Modulus, *mut u64, &[*const u64], &[*const u64], usize),
-    /// `out[k][x] = sum_i a[k][i][x] * b[i][x]` for packed `b`; see [`Modulus::pack`].
-    pub mul_sum_packed: unsafe fn(&Modulus, &[*mut u64], &[Rows<'_>], &[*const u8], usize),
+    /// `out[k][x] = sum_i a[k][i][x] * b[i][x]` for packed `b`; see [`Modulus::pack`]. Rows of `b`
+    /// may be [`Repeated`].
+    pub mul_sum_packed:
+        unsafe fn(&Modulus, &[*mut u64], &[Rows<'_>], Repeated<&[*const u8]>, usize),
     /// The low bytes of each word.
     pub pack: unsafe fn(&Modulus, *mut u8, *const u64, usize),
     /// Undoes `pack`. Returns `true` if all words are below `q`.
@@ -255,5 +274,5 @@ pub(crate) const TERMS: usize = 15;
 pub(crate) const BLOCK: usize = 8 * ROW;
 /// Length of the rows of a block before they are interleaved.
 pub(crate) const ROW: usize = 256;
-/// Columns of such rows that are stored together in column order.
+/// Rows of a block, and columns of such rows that are stored together in column order.
 pub(crate) const COLUMNS: usize = BLOCK / ROW;

@@ -1,6 +1,6 @@
 use crate::{
     Error, Isa, Result,
-    kernel::{self, KernelTable},
+    kernel::{self, COLUMNS, KernelTable, ROW, Repeated},
     wide,
 };
 
@@ -373,19 +373,33 @@ impl Modulus {
         assert_eq!(a.len(), b.len());
         let a = pointers(a, out.len());
         let b = pointers(b, self.packed_bytes() * out.len());
+        let b = Repeated { rows: &b[..], log_repeats: 0 };
         // SAFETY: as in `mul_sum`; rows of `b` have the bytes of `out.len()` packed words.
-        unsafe { (self.kernels.mul_sum_packed)(self, &[out.as_mut_ptr()], &[&a], &b, out.len()) }
+        unsafe { (self.kernels.mul_sum_packed)(self, &[out.as_mut_ptr()], &[&a], b, out.len()) }
     }
 
-    /// Computes [`Modulus::mul_sum_packed`] of two `a` with one `b`, reading `b` once.
-    pub fn mul_sums_packed(&self, out: [&mut [u64]; 2], a: [&[&[u64]]; 2], b: &[&[u8]]) {
+    /// Computes [`Modulus::mul_sum_packed`] of two `a` with one `b`, reading `b` once. Rows of `b`
+    /// have one of every `2^log_repeats` groups of eight words, which are equal; see
+    /// [`NttTable::log_repeats`](crate::NttTable::log_repeats). Outputs have whole runs of such groups, or any length without
+    /// repetition.
+    pub fn mul_sums_packed(
+        &self,
+        out: [&mut [u64]; 2],
+        a: [&[&[u64]]; 2],
+        b: &[&[u8]],
+        log_repeats: u32,
+    ) {
         let len = out[0].len();
         assert!(out[1].len() == len && a.iter().all(|a| a.len() == b.len()));
+        assert!(log_repeats <= ROW.ilog2());
+        assert!(log_repeats == 0 || len.is_multiple_of(COLUMNS << log_repeats));
         let a = a.map(|a| pointers(a, len));
-        let b = pointers(b, self.packed_bytes() * len);
+        let b = pointers(b, self.packed_bytes() * (len >> log_repeats));
+        let b = Repeated { rows: &b[..], log_repeats };
         let out = out.map(<[u64]>::as_mut_ptr);
-        // SAFETY: as in `mul_sum_packed`; both outputs have `len` words.
-        unsafe { (self.kernels.mul_sum_packed)(self, &out, &a.each_ref().map(|a| &a[..]), &b, len) }
+        // SAFETY: as in `mul_sum_packed`; both outputs have `len` words, and rows of `b` the groups
+        // of their runs.
+        unsafe { (self.kernels.mul_sum_packed)(self, &out, &a.each_ref().map(|a| &a[..]), b, len) }
     }
 
     /// `out = a * w`. The words of `a` are below `2^52` if `q < 2^50`, and arbitrary otherwise.

@@ -30,6 +30,9 @@ impl core::fmt::Debug for NttTable {
 }
 
 impl NttTable {
+    /// Words of a group that may repeat; see [`NttTable::log_repeats`].
+    pub const GROUP: usize = COLUMNS;
+
     /// Builds tables from the least primitive `2N`-th root of unity. They use the kernels of
     /// `modulus` if these support `log_n`.
     ///
@@ -214,6 +217,38 @@ impl NttTable {
         unsafe { (self.kernels.ntt_inverse_groups)(self, row.as_ptr(), out, w) }
     }
 
+    /// Returns `log2` of the length of runs of equal groups of eight words in a row of evaluations
+    /// of a polynomial in `X^(2^log_gap)`, as all blocks have them at least.
+    ///
+    /// An evaluation at `psi^e` depends only on the lowest bits of `e`, so equal evaluations are
+    /// neighbours in the order of `rev(i)`. A group has one word of each of the eight rows of a
+    /// block, or eight neighbours in a row of less than 2^11 words.
+    #[must_use]
+    pub fn log_repeats(log_n: u32, log_gap: u32) -> u32 {
+        // Constants alone have a larger gap.
+        let log_gap = log_gap.min(log_n - 1);
+        if 1 << log_n < BLOCK {
+            log_gap.saturating_sub(COLUMNS.ilog2())
+        } else {
+            log_gap.min(ROW.ilog2())
+        }
+    }
+
+    /// Returns `log2` of the length of runs of equal groups of eight words in a row, as
+    /// [`NttTable::log_repeats`] predicts it: at most the value for constants.
+    #[must_use]
+    pub fn found_repeats(row: &[u64]) -> u32 {
+        let log_n = row.len().ilog2();
+        let runs = |log: &u32| {
+            let mut runs = row.chunks_exact(COLUMNS << log);
+            runs.all(|run| {
+                let (first, rest) = run.split_at(COLUMNS);
+                rest.chunks_exact(COLUMNS).all(|group| group == first)
+            })
+        };
+        (1..=Self::log_repeats(log_n, log_n)).rev().find(runs).unwrap_or(0)
+    }
+
     fn start(&self, row: &mut [u64]) -> *mut u64 {
         assert_eq!(row.len(), 1 << self.log_n);
         row.as_mut_ptr()
@@ -387,6 +422,30 @@ mod tests {
                 let at = m.pow(psi, e as u64);
                 let value = a.iter().rev().fold(0, |s, &c| m.add(m.mul(s, at), c));
                 assert_eq!(x[place], value);
+            }
+        }
+    }
+
+    /// In rings on both sides of the size of a block, and on every table.
+    #[test]
+    fn evaluations_repeat_as_the_gap_says() {
+        for log_n in [4, 6, 10, 11, 12, 13] {
+            for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+                let q = previous_prime(1 << 45, 2 << log_n).unwrap();
+                let t = NttTable::with_isa(q, log_n, isa).unwrap();
+                for log_gap in 0..=log_n {
+                    let mut row = poly(1 << log_n, q, 5);
+                    row.iter_mut()
+                        .enumerate()
+                        .for_each(|(i, x)| *x *= u64::from(i % (1 << log_gap) == 0));
+                    t.forward(&mut row);
+                    let predicted = NttTable::log_repeats(log_n, log_gap);
+                    assert_eq!(NttTable::found_repeats(&row), predicted, "2^{log_n}, 2^{log_gap}");
+                    // A row that differs anywhere does not repeat.
+                    let at = (1 << log_n) - 1 - (log_gap as usize & 7);
+                    row[at] = (row[at] + 1) % q;
+                    assert_eq!(NttTable::found_repeats(&row), 0);
+                }
             }
         }
     }

@@ -16,7 +16,7 @@ mod release;
 pub(crate) mod rules;
 mod scale;
 pub mod serial;
-mod transform;
+pub(crate) mod transform;
 
 pub use crate::rlwe::ProductSum;
 pub use crate::rlwe::UpperSpec;

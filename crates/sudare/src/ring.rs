@@ -18,7 +18,7 @@ pub(crate) use convert::{
 };
 pub use limb_set::LimbSet;
 pub(crate) use mixed_radix::MixedRadix;
-pub use packed::{PackedPolys, Packer};
+pub use packed::{PackedPolys, Packer, RepeatPacker};
 pub(crate) use poly::Half;
 pub use poly::{Coeff, Eval, Repr, RnsPoly};
 pub(crate) use rows::{columns, finish};

@@ -2,7 +2,7 @@
 //! [`double`].
 
 use super::{
-    KernelTable, Rows, SCALAR,
+    KernelTable, Repeated, Rows, SCALAR,
     vector::{
         AHEAD_BYTES, Lanes, Strided, Vector,
         double::{self, Double, Doubles, Single, Words},

@@ -1,7 +1,7 @@
 //! Kernels for NEON and `q < 2^50`, on vectors of two words, by the arithmetic of [`double`].
 
 use super::{
-    KernelTable, Rows, SCALAR,
+    KernelTable, Repeated, Rows, SCALAR,
     vector::{
         AHEAD_BYTES, Lanes, Strided, Vector,
         double::{self, Double, Doubles, Single, Words},

@@ -1,6 +1,6 @@
 //! Portable kernels for any `q < 2^62`: the specification.
 
-use super::{BLOCK, COLUMNS, KernelTable, ROW, Rows, TERMS};
+use super::{BLOCK, COLUMNS, KernelTable, ROW, Repeated, Rows, TERMS};
 use crate::{
     ConstantDot, Modulus, NttTable, Shoup,
     fraction::{Fraction, UNDECIDED},
@@ -141,7 +141,7 @@ unsafe fn mul_sum_packed(
     m: &Modulus,
     out: &[*mut u64],
     a: &[&[*const u64]],
-    b: &[*const u8],
+    b: Repeated<&[*const u8]>,
     len: usize,
 ) {
     for (&out, a) in out.iter().zip(a) {
@@ -154,11 +154,13 @@ unsafe fn mul_sum_of<const WIDTH: usize>(
     m: &Modulus,
     out: *mut u64,
     a: &[*const u64],
-    b: &[*const u8],
+    b: Repeated<&[*const u8]>,
     len: usize,
 ) {
     // SAFETY: the table's contract.
-    unsafe { sum_of_products(m, out, a, b, len, |b, x| packed_word::<WIDTH>(b, x)) }
+    unsafe {
+        sum_of_products(m, out, a, b.rows, len, |row, x| packed_word::<WIDTH>(row, b.place(x)))
+    }
 }
 
 /// Computes sums of products, where `read(b[i], x)` is word `x` of row `b[i]`.

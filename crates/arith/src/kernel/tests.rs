@@ -220,7 +220,7 @@ fn sums_of_products_with_packed_words_equal_wide_integers() {
                 let mut out = [(); 3].map(|()| vec![9; len]);
                 let [alone, first, second] = &mut out;
                 m.mul_sum_packed(alone, &pairs, &packed);
-                m.mul_sums_packed([first, second], [&pairs, &others], &packed);
+                m.mul_sums_packed([first, second], [&pairs, &others], &packed, 0);
                 for (out, a) in out.iter().zip([&pairs, &pairs, &others]) {
                     for x in 0..len {
                         let product = |(a, b): (&&[u64], &Vec<u64>)| {
@@ -230,6 +230,44 @@ fn sums_of_products_with_packed_words_equal_wide_integers() {
                         assert_eq!(u128::from(out[x]), sum % u128::from(q), "{q} {isa:?} {terms}");
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Stores one of each run of equal groups, for runs of every length and blocks of every number of
+/// runs, next to the same rows in full.
+#[test]
+fn sums_with_runs_of_equal_groups_are_those_of_the_rows_in_full() {
+    for q in moduli_of_every_width().chain(primes(4)) {
+        for (isa, log_repeats) in available().flat_map(|isa| (0..=8).map(move |log| (isa, log))) {
+            let m = Modulus::with_isa(q, isa).unwrap();
+            for (terms, runs) in [(1, 1), (3, 2), (16, 3)] {
+                let len = runs << (3 + log_repeats);
+                let rows = |salt: u64, len| (0..terms).map(move |k| residues(q, len, salt + k));
+                let a: Vec<_> = rows(0, len).collect();
+                let b: Vec<_> = rows(100, 8 * runs).collect();
+                let packed = |words: &[u64]| {
+                    let mut bytes = vec![0; m.packed_bytes() * words.len()];
+                    m.pack(&mut bytes, words);
+                    bytes
+                };
+                let stored: Vec<_> = b.iter().map(|words| packed(words)).collect();
+                let full = |words: &Vec<u64>| {
+                    let runs = words.chunks(8).map(|group| group.repeat(1 << log_repeats));
+                    packed(&runs.collect::<Vec<_>>().concat())
+                };
+                let full: Vec<_> = b.iter().map(full).collect();
+                let a: Vec<&[u64]> = a.iter().map(Vec::as_slice).collect();
+                let others: Vec<&[u64]> = a.iter().rev().copied().collect();
+                let sums = |b: &[Vec<u8>], log_repeats| {
+                    let b: Vec<&[u8]> = b.iter().map(Vec::as_slice).collect();
+                    let mut out = [(); 2].map(|()| vec![9; len]);
+                    let [first, second] = &mut out;
+                    m.mul_sums_packed([first, second], [&a, &others], &b, log_repeats);
+                    out
+                };
+                assert_eq!(sums(&stored, log_repeats), sums(&full, 0), "{q} {isa:?} {log_repeats}");
             }
         }
     }

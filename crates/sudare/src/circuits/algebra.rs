@@ -20,6 +20,10 @@ pub trait Algebra: Copy + PartialEq + Debug + Send + Sync + 'static {
     /// # Errors
     /// [`Error::NotFinite`](crate::Error::NotFinite) for NaN and infinity.
     fn fits(vector: &Self::Vector, slots: usize) -> Result<bool>;
+    /// Returns `log2` of the largest power `g` of two, at most half the dimension, such that the
+    /// plaintext of the vector in the ring of degree `2^log_n` is a polynomial in `X^g`: the shorter
+    /// the period of the slots, the larger.
+    fn log_gap(vector: &Self::Vector, log_n: u32) -> u32;
     /// Returns the vector whose slot `i` is slot `i - k` of this one. Indices count modulo the
     /// number of slots, within each row if slots form several.
     fn rotated_right(vector: &Self::Vector, k: usize) -> <Self::Vector as ToOwned>::Owned;

@@ -3,10 +3,14 @@
 use super::algebra::{Algebra, OwnedVector};
 use crate::{
     Error, Result,
-    rlwe::{AutomorphismSum, Chain, GaloisElement, KeyRequest, Level, Raise, Scale},
+    ring::LimbSet,
+    rlwe::{
+        self, AutomorphismSum, Chain, GaloisElement, KeyRequest, Level, Raise, Scale, WeightForm,
+    },
 };
 use core::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
+use sudare_arith::NttTable;
 
 /// `log2` of the maximum number of slots: half the largest ring.
 pub(super) const MAX_LOG_SLOTS: u32 = 16;
@@ -105,11 +109,14 @@ impl<A: Algebra> LinearTransform<A> {
 /// Reference: [BMTH21](https://eprint.iacr.org/2020/1203), section 4.
 #[derive(Debug, Clone)]
 pub struct LinearPlan<A: Algebra> {
-    transform: LinearTransform<A>,
+    /// Shared by clones: diagonals in the clear take as much memory as encoded ones with few primes.
+    transform: Arc<LinearTransform<A>>,
     steps: Steps,
     baby: Vec<Offset>,
     /// Sum of automorphisms with the baby and giant steps.
     sum: AutomorphismSum,
+    /// `log2` of the times that the residues of encoded diagonals repeat.
+    log_repeats: u32,
     pub(super) scale: A::Scale,
     weight_scale: A::Scale,
     output_scale: A::Scale,
@@ -251,10 +258,20 @@ impl<A: Algebra> LinearTransform<A> {
             stages: steps.giant,
             raise,
         };
-        let transform = self.clone();
-        let output_scale = out;
-        let request = sum.required_keys();
-        Ok(LinearPlan { transform, steps, baby, sum, scale, weight_scale, output_scale, request })
+        // Rotations do not change the gap.
+        let gaps = self.diagonals.values().map(|entries| A::log_gap(entries.borrow(), log_n));
+        let log_repeats = NttTable::log_repeats(log_n, gaps.min().unwrap_or(0));
+        Ok(LinearPlan {
+            transform: Arc::new(self.clone()),
+            steps,
+            baby,
+            request: sum.required_keys(),
+            sum,
+            log_repeats,
+            scale,
+            weight_scale,
+            output_scale: out,
+        })
     }
 
     /// Returns every baby step, and the conjugated ones that a diagonal uses.
@@ -313,6 +330,17 @@ impl<A: Algebra> LinearPlan<A> {
     #[must_use]
     pub fn weights(&self) -> usize {
         self.transform.diagonals.len()
+    }
+
+    /// Bytes of the encoded diagonals modulo the primes of `limbs`.
+    #[must_use]
+    pub fn weight_bytes(&self, params: &rlwe::Params, limbs: LimbSet) -> u64 {
+        self.weight_form().bytes(params, limbs)
+    }
+
+    /// Returns number and form of the encoded diagonals.
+    pub(super) fn weight_form(&self) -> WeightForm {
+        WeightForm { count: self.weights(), log_repeats: self.log_repeats }
     }
 
     /// Raising of the inputs to the level, if they are raised.

@@ -3,7 +3,7 @@
 use crate::{
     ring::LimbSet,
     rlwe::{
-        AutomorphismSum, GaloisElement, KeyRequest, Level, Params, Work,
+        AutomorphismSum, GaloisElement, KeyRequest, Level, Params, WeightForm, Work,
         work::{Ledger, Operand},
     },
 };
@@ -140,12 +140,13 @@ impl Meter {
         });
     }
 
-    /// Counts a sum of automorphisms of `count` ciphertexts with a matrix, with the required keys.
+    /// Counts a sum of automorphisms of `count` ciphertexts with a matrix of these weights, with
+    /// the required keys.
     pub(super) fn multiplies_matrix(
         &self,
         needed: &KeyRequest,
         sum: &AutomorphismSum,
-        weights: usize,
+        weights: WeightForm,
         count: usize,
     ) {
         let limbs = self.limbs(sum.level, needed);
@@ -161,7 +162,7 @@ impl Meter {
     pub(super) fn raises_and_multiplies(
         &self,
         sum: &AutomorphismSum,
-        weights: usize,
+        weights: WeightForm,
         count: usize,
     ) {
         self.add(|ledger| ledger.raises_and_multiplies(sum, weights, count));

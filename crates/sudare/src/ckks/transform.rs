@@ -6,6 +6,15 @@ use crate::{
 
 const OP: &str = "linear transform";
 
+/// Returns the shortest power of two after which all numbers repeat. Their count is a power of two.
+pub(crate) fn period<T: PartialEq>(values: &[T]) -> usize {
+    let mut period = values.len();
+    while period > 1 && values[..period / 2] == values[period / 2..period] {
+        period /= 2;
+    }
+    period
+}
+
 /// The weights of an [`AutomorphismSum`] for ciphertexts with a fixed number of slots, encoded at a
 /// scale; see [`EncodedDiagonals`].
 #[derive(Debug)]
@@ -55,8 +64,10 @@ impl Evaluator {
             if values.len() != slots {
                 return Err(Error::SlotMismatch { op: OP, found: values.len(), expected: slots });
             }
-            let values = values.iter().copied();
-            self.encoder().polynomial(values, slots, level, limbs, scale)
+            // Slots with a shorter period are those of a smaller ring.
+            let period = period(&values);
+            let values = values[..period].iter().copied();
+            self.encoder().polynomial(values, period, level, limbs, scale)
         })?;
         Ok(EncodedMatrix { diagonals, scale, log_slots })
     }

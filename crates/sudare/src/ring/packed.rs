@@ -9,9 +9,12 @@ use sudare_arith::{
 /// for its prime. The order is polynomial by polynomial and row by row, as in files.
 ///
 /// Keys and matrices are large and are read from memory at each use. Packing makes that faster, and
-/// [`Modulus::mul_sum_packed`] unpacks on the way.
+/// [`Modulus::mul_sum_packed`] unpacks on the way. Rows that consist of runs of equal groups of
+/// words may store one group of each run; see [`RepeatPacker`].
 pub struct PackedPolys {
     limbs: LimbSet,
+    /// `log2` of the groups in a run.
+    log_repeats: u32,
     /// Offsets of the rows in a polynomial, in bytes. The last is the polynomial's length.
     starts: Vec<usize>,
     bytes: Bytes,
@@ -35,6 +38,13 @@ impl PackedPolys {
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
+    }
+
+    /// `log2` of the length of runs of equal groups of eight words; see [`NttTable::log_repeats`].
+    /// Rows have one group of each run.
+    #[must_use]
+    pub fn log_repeats(&self) -> u32 {
+        self.log_repeats
     }
 
     /// Packed residues of polynomial `k` modulo the `i`-th prime.
@@ -66,6 +76,7 @@ impl PackedPolys {
 pub struct Packer<'a> {
     basis: &'a RnsBasis,
     limbs: LimbSet,
+    log_repeats: u32,
     starts: Vec<usize>,
     buf: Buf,
     count: usize,
@@ -94,14 +105,75 @@ impl<'a> Packer<'a> {
     /// Packs the next polynomial.
     pub fn push(&mut self, poly: &RnsPoly<Eval>) {
         debug_assert_eq!(poly.limbs(), self.limbs);
-        par::for_each(self.next_rows().zip(poly.rows()), |((m, out), row)| m.pack(out, row));
+        let run = NttTable::GROUP << self.log_repeats;
+        let repeats = self.log_repeats > 0;
+        par::for_each(self.next_rows().zip(poly.rows()), |((m, out), row)| match repeats {
+            false => m.pack(out, row),
+            true => {
+                let groups = row.chunks_exact(run).flat_map(|run| &run[..NttTable::GROUP]);
+                m.pack(out, &groups.copied().collect::<Vec<_>>());
+            }
+        });
     }
 
     /// Returns the packed polynomials.
     #[must_use]
     pub fn finish(self) -> PackedPolys {
-        let Self { limbs, starts, buf, count, .. } = self;
-        PackedPolys { limbs, starts, bytes: buf.into(), count }
+        let Self { limbs, log_repeats, starts, buf, count, .. } = self;
+        PackedPolys { limbs, log_repeats, starts, bytes: buf.into(), count }
+    }
+}
+
+/// Packs polynomials whose rows consist of runs of equal groups of words, with one group of each
+/// run: as long runs as all polynomials have. These are the plaintexts of vectors with a short
+/// period, which lie in a subring.
+#[derive(Debug)]
+pub struct RepeatPacker<'a> {
+    basis: &'a RnsBasis,
+    limbs: LimbSet,
+    most: usize,
+    packer: Option<Packer<'a>>,
+}
+
+impl RepeatPacker<'_> {
+    /// Packs the next polynomial. If its runs are shorter than those of the polynomials before,
+    /// these are stored by shorter runs as well.
+    pub fn push(&mut self, poly: &RnsPoly<Eval>) {
+        let found = par::map(poly.rows(), NttTable::found_repeats).into_iter().min().unwrap_or(0);
+        let mut packer = match self.packer.take() {
+            None => self.basis.packer_of_runs(self.limbs, self.most, found),
+            Some(packer) if packer.log_repeats <= found => packer,
+            Some(packer) => {
+                let shorter = self.basis.packer_of_runs(self.limbs, self.most, found);
+                shorter.holding(&packer.finish())
+            }
+        };
+        packer.push(poly);
+        self.packer = Some(packer);
+    }
+
+    /// Returns the packed polynomials.
+    #[must_use]
+    pub fn finish(self) -> PackedPolys {
+        let empty = || self.basis.packer(self.limbs, 0);
+        self.packer.unwrap_or_else(empty).finish()
+    }
+}
+
+impl Packer<'_> {
+    /// Copies polynomials with longer runs.
+    fn holding(mut self, polys: &PackedPolys) -> Self {
+        let times = 1 << (polys.log_repeats - self.log_repeats);
+        for k in 0..polys.count {
+            for (i, (m, out)) in self.next_rows().enumerate() {
+                let group = NttTable::GROUP * m.packed_bytes();
+                let stored = polys.row(k, i).chunks_exact(group);
+                for (out, stored) in out.chunks_exact_mut(times * group).zip(stored) {
+                    out.chunks_exact_mut(group).for_each(|out| out.copy_from_slice(stored));
+                }
+            }
+        }
+        self
     }
 }
 
@@ -121,9 +193,22 @@ impl RnsBasis {
     /// Makes a packer for up to `count` polynomials modulo the primes of `limbs`.
     #[must_use]
     pub fn packer(&self, limbs: LimbSet, count: usize) -> Packer<'_> {
-        let starts = self.packed_starts(limbs);
+        self.packer_of_runs(limbs, count, 0)
+    }
+
+    /// Makes a packer for up to `count` polynomials modulo the primes of `limbs`, by the runs of
+    /// their rows.
+    #[must_use]
+    pub fn repeat_packer(&self, limbs: LimbSet, count: usize) -> RepeatPacker<'_> {
+        RepeatPacker { basis: self, limbs, most: count, packer: None }
+    }
+
+    fn packer_of_runs(&self, limbs: LimbSet, count: usize, log_repeats: u32) -> Packer<'_> {
+        let starts: Vec<_> =
+            self.packed_starts(limbs).into_iter().map(|start| start >> log_repeats).collect();
         let words = (count * starts[limbs.count()]).div_ceil(8);
-        Packer { basis: self, limbs, starts, buf: self.pool().take(words), count: 0 }
+        let buf = self.pool().take(words);
+        Packer { basis: self, limbs, log_repeats, starts, buf, count: 0 }
     }
 
     /// Interprets `bytes` as polynomials modulo the primes of `limbs`. Residues must be below their
@@ -132,7 +217,7 @@ impl RnsBasis {
     pub fn packed(&self, limbs: LimbSet, bytes: Bytes) -> PackedPolys {
         let starts = self.packed_starts(limbs);
         let count = bytes.len() / starts[limbs.count()];
-        PackedPolys { limbs, starts, bytes, count }
+        PackedPolys { limbs, log_repeats: 0, starts, bytes, count }
     }
 
     fn packed_starts(&self, limbs: LimbSet) -> Vec<usize> {
@@ -147,6 +232,42 @@ impl RnsBasis {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ring::Coeff;
+
+    /// Polynomials in `X^8`, `X^16`, `X^16` and `X`, one after the other, are stored as shortly as
+    /// the last of them needs.
+    #[test]
+    fn runs_are_stored_once_while_every_polynomial_has_them() {
+        let log_n = 7;
+        let basis = RnsBasis::new(log_n, &[257, 65_537], &[769]).unwrap();
+        let poly = |log_gap: u32| {
+            let mut poly: RnsPoly<Coeff> = basis.zero(basis.all());
+            for row in poly.rows_mut() {
+                row.iter_mut().step_by(1 << log_gap).zip(3..).for_each(|(x, j)| *x = j);
+            }
+            basis.into_eval(poly)
+        };
+        let gaps = [4, 5, 3, 5, 0];
+        for count in 0..=gaps.len() {
+            let polys: Vec<_> = gaps[..count].iter().map(|&gap| poly(gap)).collect();
+            let mut packer = basis.repeat_packer(basis.all(), gaps.len());
+            polys.iter().for_each(|poly| packer.push(poly));
+            let packed = packer.finish();
+            let log_repeats = gaps[..count].iter().map(|gap| gap.max(&3) - 3).min().unwrap_or(0);
+            assert_eq!((packed.count(), packed.log_repeats()), (count, log_repeats));
+            assert_eq!(packed.bytes().len(), (count * 128 * (2 + 3 + 2)) >> log_repeats);
+            for (k, poly) in polys.iter().enumerate() {
+                for i in 0..3 {
+                    let mut out = vec![0; 128 >> log_repeats];
+                    assert!(basis.modulus(basis.all(), i).unpack(&mut out, packed.row(k, i)));
+                    let times = 1 << log_repeats;
+                    let full: Vec<_> =
+                        out.chunks(8).flat_map(|group| group.repeat(times)).collect();
+                    assert_eq!(full, poly.row(i));
+                }
+            }
+        }
+    }
 
     #[test]
     fn rows_have_the_bytes_of_their_primes() {
@@ -164,6 +285,7 @@ mod tests {
         (0..2).for_each(|k| packer.push(&poly(k)));
         let packed = packer.finish();
         assert_eq!((packed.count(), packed.bytes().len()), (2, 2 * 32 * 6));
+        assert_eq!(packed.log_repeats(), 0);
         let mut out = vec![0; 32];
         for k in 0..2 {
             for i in 0..3 {

@@ -23,14 +23,21 @@ pub(super) struct DiagonalSum<'a> {
     /// Required if there are several stages.
     pub(super) giant: Option<&'a GaloisKey>,
     /// Weights with the limbs of the keys at the level of the ciphertexts.
-    pub(super) weights: &'a [StageDiagonals],
+    pub(super) weights: &'a Weights,
+}
+
+/// The nonzero weights of a sum of automorphisms, stage by stage.
+pub(super) struct Weights {
+    pub(super) polys: PackedPolys,
+    pub(super) stages: Vec<Stage>,
 }
 
 /// The nonzero weights of one stage.
-pub(super) struct StageDiagonals {
+pub(super) struct Stage {
+    /// Number of the first weight.
+    pub(super) first: usize,
     /// Number of the baby step of each weight.
     pub(super) steps: Vec<usize>,
-    pub(super) polys: PackedPolys,
 }
 
 /// Images per group. A block of each stays in the second-level cache: a megabyte in total.
@@ -46,11 +53,13 @@ struct Place<'a> {
     start: usize,
 }
 
-impl StageDiagonals {
-    /// Writes the part of a group of [`IMAGES`] images in a block of both sums for the first group,
-    /// and adds it for later ones. `blocks` has both halves of each image; `room` holds two blocks.
+impl Weights {
+    /// Writes the part of a group of [`IMAGES`] images in a block of both sums of a stage for the
+    /// first group, and adds it for later ones. `blocks` has both halves of each image; `scratch`
+    /// holds two blocks.
     fn sum_group(
         &self,
+        stage: &Stage,
         Place { modulus: m, limb, start }: Place<'_>,
         group: usize,
         blocks: &[u64],
@@ -59,11 +68,14 @@ impl StageDiagonals {
     ) {
         let words = sum[0].len();
         let width = m.packed_bytes();
-        let members = self.steps.iter().enumerate().filter(|(_, step)| **step / IMAGES == group);
+        let log_repeats = self.polys.log_repeats();
+        let stored = |word: usize| (width * word) >> log_repeats;
+        let stored = stored(start)..stored(start + words);
+        let members =
+            (stage.first..).zip(&stage.steps).filter(|(_, step)| **step / IMAGES == group);
         let (weights, places): (Vec<&[u8]>, Vec<usize>) = members
             .map(|(k, step)| {
-                let row = &self.polys.row(k, limb)[width * start..][..width * words];
-                (row, 2 * words * (step % IMAGES))
+                (&self.polys.row(k, limb)[stored.clone()], 2 * words * (step % IMAGES))
             })
             .unzip();
         let half = |half: usize| -> Vec<&[u64]> {
@@ -71,10 +83,10 @@ impl StageDiagonals {
         };
         let [a, b] = [0, 1].map(half);
         if group == 0 {
-            return m.mul_sums_packed(sum, [&a, &b], &weights);
+            return m.mul_sums_packed(sum, [&a, &b], &weights, log_repeats);
         }
         let (first, second) = scratch.split_at_mut(words);
-        m.mul_sums_packed([first, second], [&a, &b], &weights);
+        m.mul_sums_packed([first, second], [&a, &b], &weights, log_repeats);
         for (sum, part) in sum.into_iter().zip([&*first, &*second]) {
             m.add_assign(sum, part);
         }
@@ -102,7 +114,7 @@ impl KeySwitcher {
         sum: &DiagonalSum<'_>,
         down: ModDown,
     ) -> Vec<[RnsPoly<Eval>; 2]> {
-        debug_assert!(sum.giant.is_some() || sum.weights.len() < 2);
+        debug_assert!(sum.giant.is_some() || sum.weights.stages.len() < 2);
         let special = sum.special;
         let decomposition = self.decomposition(level, special);
         let basis = decomposition.params.basis();
@@ -154,7 +166,7 @@ impl KeySwitcher {
         inputs: &[&[RnsPoly<Eval>; 2]],
         to: Level,
         steps: &[GaloisElement],
-        weights: &[StageDiagonals],
+        weights: &Weights,
         lift: Lift<'_>,
     ) -> Result<Vec<[RnsPoly<Eval>; 2]>> {
         let params = self.params();
@@ -203,18 +215,19 @@ impl KeySwitcher {
     }
 }
 
-/// Returns, for each of `count` inputs and each row `w` of weights, the sum `sum_b w_b h_b`.
+/// Returns, for each of `count` inputs and the weights `w` of each stage, the sum `sum_b w_b h_b`.
 /// `image(k, i, step)` is the `i`-th limb of an image of input `k` under each of `steps(i)`, which
 /// all inputs share.
 fn weighted_sums<'b, S>(
     basis: &RnsBasis,
     limbs: LimbSet,
     count: usize,
-    weights: &[StageDiagonals],
+    weights: &Weights,
     steps: impl Fn(usize) -> Vec<S> + Send + Sync,
     image: impl Fn(usize, usize, &S) -> Image<'b> + Send + Sync,
 ) -> Vec<Vec<PairModQp>> {
-    let raised = || weights.iter().map(|_| [(); 2].map(|()| basis.take(limbs))).collect();
+    let stages = &weights.stages;
+    let raised = || stages.iter().map(|_| [(); 2].map(|()| basis.take(limbs))).collect();
     let mut sums: Vec<Vec<PairModQp>> = (0..count).map(|_| raised()).collect();
     par::for_limbs(
         by_limb(&mut sums, limbs.count()).into_iter().enumerate(),
@@ -229,7 +242,7 @@ fn weighted_sums<'b, S>(
             within.for_blocks(columns(sums.into_iter(), words), room, |room, (start, mut sums)| {
                 let (scratch, blocks) = room.split_at_mut(2 * words);
                 let place = Place { modulus, limb: i, start };
-                for (images, sums) in images.iter().zip(sums.chunks_mut(2 * weights.len())) {
+                for (images, sums) in images.iter().zip(sums.chunks_mut(2 * stages.len())) {
                     // One group even without images, because the first group writes the sums.
                     for group in 0..images.len().div_ceil(IMAGES).max(1) {
                         let group_images = images.iter().skip(group * IMAGES).take(IMAGES);
@@ -237,9 +250,9 @@ fn weighted_sums<'b, S>(
                             let (first, second) = block.split_at_mut(words);
                             image.write(modulus, start, scratch, [first, second]);
                         }
-                        for (sum, stage) in sums.as_chunks_mut().0.iter_mut().zip(weights) {
+                        for (sum, stage) in sums.as_chunks_mut().0.iter_mut().zip(stages) {
                             let sum = sum.each_mut().map(|sum| &mut **sum);
-                            stage.sum_group(place, group, blocks, scratch, sum);
+                            weights.sum_group(stage, place, group, blocks, scratch, sum);
                         }
                     }
                 }

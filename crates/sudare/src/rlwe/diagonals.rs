@@ -1,6 +1,6 @@
 use super::{
-    Ciphertext, DiagonalSum, Evaluator, GaloisElement, KeyRequest, Level, Lift, ModDown, ParamsId,
-    Raise, StageDiagonals, next_level,
+    Ciphertext, DiagonalSum, Evaluator, GaloisElement, KeyRequest, Level, Lift, ModDown, Params,
+    ParamsId, Raise, Stage, Weights, next_level,
 };
 use crate::{
     Error, Result,
@@ -43,14 +43,31 @@ impl AutomorphismSum {
 /// The encoded weights `w_jb` of an [`AutomorphismSum`]: the diagonals of a matrix.
 ///
 /// They are stored modulo the primes of a key, special ones included, so that results are divided
-/// once. Each weight has `N` residues per prime. Level keys for every step
+/// once. Each weight has `N` residues per prime, or fewer if all of them are polynomials in a power
+/// of `X`: weights whose slots have a short period, as in all but one factor of a Fourier
+/// transform. Level keys for every step
 /// ([`KeyRequest::into_level_keys`](super::KeyRequest::into_level_keys)) have fewer primes.
 pub struct EncodedDiagonals {
     params: ParamsId,
     sum: AutomorphismSum,
     /// Key level of the level keys that apply the weights, if any.
     key_level: Option<Level>,
-    stages: Vec<StageDiagonals>,
+    weights: Weights,
+}
+
+/// Number and form of the weights that a sum of automorphisms stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WeightForm {
+    pub(crate) count: usize,
+    /// `log2` of the times that a stored residue repeats.
+    pub(crate) log_repeats: u32,
+}
+
+impl WeightForm {
+    /// Returns the bytes of weights modulo the primes of `limbs`.
+    pub(crate) fn bytes(self, params: &Params, limbs: LimbSet) -> u64 {
+        (self.count as u64).saturating_mul(params.basis().packed_bytes(limbs) >> self.log_repeats)
+    }
 }
 
 impl core::fmt::Debug for EncodedDiagonals {
@@ -72,7 +89,7 @@ impl EncodedDiagonals {
     /// Bytes of memory in use.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.stages.iter().map(|stage| stage.polys.memory_bytes()).sum()
+        self.weights.polys.memory_bytes()
     }
 }
 
@@ -107,17 +124,21 @@ impl Evaluator {
                 (key_level, params.limbs_of_keys(key_level, sum.level))
             }
         };
-        let stage = |j| {
+        let mut weights = Vec::new();
+        let mut stages = Vec::new();
+        for j in 0..sum.stages {
             let weight = |b| weight(j, b).map(|weight| (b, weight));
-            let (steps, weights): (Vec<_>, Vec<_>) = (0..sum.baby.len()).filter_map(weight).unzip();
-            let mut packer = params.basis().packer(limbs, steps.len());
-            for weight in weights {
-                packer.push(&encode(weight, limbs)?);
-            }
-            Ok(StageDiagonals { steps, polys: packer.finish() })
-        };
-        let stages = (0..sum.stages).map(stage).collect::<Result<_>>()?;
-        Ok(EncodedDiagonals { params: params.id(), sum, key_level, stages })
+            let (steps, of_stage): (Vec<_>, Vec<_>) =
+                (0..sum.baby.len()).filter_map(weight).unzip();
+            stages.push(Stage { first: weights.len(), steps });
+            weights.extend(of_stage);
+        }
+        let mut packer = params.basis().repeat_packer(limbs, weights.len());
+        for weight in weights {
+            packer.push(&encode(weight, limbs)?);
+        }
+        let weights = Weights { polys: packer.finish(), stages };
+        Ok(EncodedDiagonals { params: params.id(), sum, key_level, weights })
     }
 
     /// Computes the sum of automorphisms of each of `inputs`, divided by the primes of the level,
@@ -141,12 +162,12 @@ impl Evaluator {
             1 => Ok(None),
             _ => self.switcher.galois_key_of(diagonals.key_level, g, level).map(Some),
         };
-        let several = diagonals.stages.len() > 1;
+        let several = diagonals.sum.stages > 1;
         let sum = DiagonalSum {
             special: self.params().limbs_of_keys(diagonals.key_level, level).p(),
             baby: diagonals.sum.baby.iter().map(|&g| key(g)).collect::<Result<_>>()?,
             giant: if several { key(diagonals.sum.giant)? } else { None },
-            weights: &diagonals.stages,
+            weights: &diagonals.weights,
         };
         let polys: Vec<_> = inputs.iter().map(|input| &input.polys).collect();
         let results = self.switcher.combine(&polys, level, &sum, ModDown::PAndLevel);
@@ -183,8 +204,8 @@ impl Evaluator {
         let next = self.check_transform(inputs, diagonals, true)?;
         let polys: Vec<_> = inputs.iter().map(|input| &input.polys).collect();
         let AutomorphismSum { level, baby, .. } = &diagonals.sum;
-        let stages = &diagonals.stages;
-        let results = self.switcher.combine_raised(&polys, *level, baby, stages, lift)?;
+        let weights = &diagonals.weights;
+        let results = self.switcher.combine_raised(&polys, *level, baby, weights, lift)?;
         Ok(results.into_iter().map(|polys| self.holding(polys, next)).collect())
     }
 
@@ -205,5 +226,96 @@ impl Evaluator {
         let lowest = if raised { Level(0) } else { sum.level };
         inputs.iter().try_for_each(|input| self.check_drop(input, lowest))?;
         next_level(OP, sum.level)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ring::{Coeff, Packer},
+        rlwe::{EncryptionKey, KeyGenerator, SecretDistribution, Spec},
+    };
+    use std::sync::Arc;
+    use sudare_arith::{par, previous_prime, prng::Seed};
+
+    const LOG_N: u32 = 12;
+    const STEPS: usize = 40;
+
+    fn params() -> Params {
+        let prime = |end| previous_prime(end, 2 << LOG_N).unwrap();
+        let [base, first, special] = [1 << 50, 1 << 40, 1 << 48].map(prime);
+        let params = Params::new(Spec {
+            log_n: LOG_N,
+            q: vec![vec![base], vec![first], vec![prime(first)]],
+            upper: None,
+            p: vec![special, prime(special)],
+            extra_p: Vec::new(),
+            secret: SecretDistribution::UniformTernary,
+            security_bits: None,
+        });
+        params.unwrap()
+    }
+
+    /// A polynomial in `X^(2^log_gap)`, unlike others.
+    fn poly(params: &Params, limbs: LimbSet, salt: usize, log_gap: u32) -> RnsPoly<Eval> {
+        let basis = params.basis();
+        let mut poly: RnsPoly<Coeff> = basis.zero(limbs);
+        for row in poly.rows_mut() {
+            let used = row.iter_mut().step_by(1 << log_gap).enumerate();
+            used.for_each(|(i, x)| *x = (i * i + 7 * salt + 1) as u64 % 10_007);
+        }
+        basis.into_eval(poly)
+    }
+
+    /// In two stages, of more images than one group, with weights that are zero.
+    #[test]
+    fn weights_in_a_subring_are_stored_by_their_period_and_give_the_same_bits() {
+        let params = params();
+        let level = Level(2);
+        let rotation = |k: usize| GaloisElement::rotation(LOG_N, k as i64);
+        let sum = AutomorphismSum {
+            level,
+            baby: (0..STEPS).map(rotation).collect(),
+            giant: rotation(STEPS),
+            stages: 2,
+            raise: None,
+        };
+        let mut generator = KeyGenerator::from_seed(&params, &Seed::from_bytes([1; 32]));
+        let secret = generator.secret_key().unwrap();
+        let keys = generator.evaluation_keys(&secret, &sum.required_keys()).unwrap();
+        let ev = Evaluator::new(&params, Arc::new(keys)).unwrap();
+        let message = poly(&params, params.limbs(level), 99, 0);
+        let seed = Seed::from_bytes([2; 32]);
+        let inputs = [3, 4].map(|k| seed.derive("input", k));
+        let inputs = inputs.map(|seed| secret.encrypt(&params, &message, level, &seed).unwrap());
+        let inputs: Vec<&Ciphertext> = inputs.iter().collect();
+
+        let weight = |j: usize, b: usize| ((j + b) % 7 != 3).then_some(STEPS * j + b);
+        for log_gap in [0, 1, 3, 8, 9, 11] {
+            let encode = |salt, limbs| Ok(poly(&params, limbs, salt, log_gap));
+            let stored = ev.encode_diagonals(sum.clone(), weight, encode).unwrap();
+            let mut full = ev.encode_diagonals(sum.clone(), weight, encode).unwrap();
+            let limbs = full.weights.polys.limbs();
+            let count = full.weights.polys.count();
+            let mut packer: Packer<'_> = params.basis().packer(limbs, count);
+            let places = (0..2).flat_map(|j| (0..STEPS).map(move |b| (j, b)));
+            for salt in places.filter_map(|(j, b)| weight(j, b)) {
+                packer.push(&poly(&params, limbs, salt, log_gap));
+            }
+            full.weights.polys = packer.finish();
+            assert_eq!(stored.bytes(), full.bytes() >> log_gap.min(8), "X^(2^{log_gap})");
+
+            let run = |threads, diagonals: &EncodedDiagonals| -> Vec<Vec<u64>> {
+                let results = par::with_threads(threads, || ev.transform_many(&inputs, diagonals));
+                let results = results.unwrap().unwrap();
+                let polys = results.iter().flat_map(|result| &result.polys);
+                polys.map(|poly| poly.rows().flatten().copied().collect()).collect()
+            };
+            let expected = run(1, &full);
+            for threads in [1, 2] {
+                assert!(run(threads, &stored) == expected, "X^(2^{log_gap}), {threads} threads");
+            }
+        }
     }
 }

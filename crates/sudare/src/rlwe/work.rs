@@ -1,7 +1,7 @@
 //! Cost of operations, counted before any key exists: the work of [`Evaluator`](super::Evaluator),
 //! by its bottleneck.
 
-use super::{AutomorphismSum, Level, Params};
+use super::{AutomorphismSum, Level, Params, WeightForm};
 use crate::ring::LimbSet;
 use core::ops::{AddAssign, Sub};
 use serde::Serialize;
@@ -319,29 +319,30 @@ impl Ledger<'_> {
 
     /// Counts the sums of products of the images of `count` ciphertexts with the weights of a
     /// matrix, for both polynomials. Images are computed in cache, one block of a group at a time.
-    /// A weight is read from memory once: the second polynomial and the other ciphertexts find it
-    /// in cache.
+    /// Each stored residue of a weight is read from memory once: its repetitions, the second
+    /// polynomial and the other ciphertexts find it in cache.
     fn multiplies_weights(
         &mut self,
         limbs: LimbSet,
         sum: &AutomorphismSum,
-        weights: usize,
+        weights: WeightForm,
         count: usize,
     ) {
         let all = limbs.count();
-        let residues = self.residues(weights * all);
-        self.work.streamed_products += residues;
-        self.work.cached_products += (2 * count as u64 - 1) * residues;
-        self.work.matrix_bytes += weights as u64 * self.params.basis().packed_bytes(limbs);
+        let residues = self.residues(weights.count * all);
+        let stored = residues >> weights.log_repeats;
+        self.work.streamed_products += stored;
+        self.work.cached_products += 2 * count as u64 * residues - stored;
+        self.work.matrix_bytes += weights.bytes(self.params, limbs);
         self.moves(2 * count * sum.stages * all);
     }
 
-    /// Counts a sum of automorphisms of `count` ciphertexts with `weights` weights, rescaled.
+    /// Counts a sum of automorphisms of `count` ciphertexts with these weights, rescaled.
     pub(crate) fn multiplies_diagonals(
         &mut self,
         limbs: LimbSet,
         sum: &AutomorphismSum,
-        weights: usize,
+        weights: WeightForm,
         count: usize,
     ) {
         let q = limbs.q();
@@ -416,7 +417,7 @@ impl Ledger<'_> {
     pub(crate) fn raises_and_multiplies(
         &mut self,
         sum: &AutomorphismSum,
-        weights: usize,
+        weights: WeightForm,
         count: usize,
     ) {
         let limbs = self.params.raising_limbs(sum.level);

@@ -102,8 +102,12 @@ fn products_are_those_in_the_clear() {
             let encrypted = encrypted.map(|x| s.evaluator.with_scale(&x, scale).unwrap());
             let weights = s.evaluator.prepare(&plan).unwrap();
             let rlwe = s.params.rlwe();
-            let row = rlwe.basis().packed_bytes(rlwe.key_limbs(plan.level()));
-            assert_eq!(weights.bytes(), plan.weights() as u64 * row);
+            let limbs = rlwe.key_limbs(plan.level());
+            let row = rlwe.basis().packed_bytes(limbs);
+            // Fewer slots than the ring has repeat, but blocks are stored one by one.
+            let repeats = (LOG_N - 1 - log_slots).min(8);
+            assert_eq!(weights.bytes(), (plan.weights() as u64 * row) >> repeats);
+            assert_eq!(weights.bytes(), plan.weight_bytes(rlwe, limbs));
             let found = encrypted.map(|x| plan.run(&s.evaluator, &weights, &x).unwrap());
             for (found, x) in found.iter().zip(&inputs) {
                 assert_eq!(found.level(), plan.output_level());
@@ -154,6 +158,40 @@ fn bits_do_not_depend_on_threads_or_company() {
     for (input, together) in [x, y].iter().zip(&together) {
         let alone: [Vec<u64>; 2] = rows(&run(1, &[input])[0]);
         assert_eq!(alone, rows(together));
+    }
+}
+
+/// Of every period, next to entries without one.
+#[test]
+fn diagonals_with_a_period_are_stored_by_it() {
+    let params = params();
+    let log_slots = LOG_N - 1;
+    let level = params.top();
+    for log_period in [0, 1, 4, 7, 10, 11] {
+        let short = matrix(log_period, &(0..1 << log_period.min(3)).collect::<Vec<_>>());
+        let repeated = short.diagonals().iter().map(|(&offset, entries)| {
+            let offset = Offset { columns: 5 * offset.columns, ..offset };
+            (offset, entries.repeat(1 << (log_slots - log_period)))
+        });
+        let mut diagonals: BTreeMap<Offset, _> = repeated.collect();
+        for without_period in [false, true] {
+            if without_period {
+                diagonals.insert(9.into(), values(1 << log_slots, 0.2));
+            }
+            let matrix = LinearTransform::new(log_slots, diagonals.clone()).unwrap();
+            let plan = plan(&params, &matrix, level);
+            let s = session(&params, &plan);
+            let weights = s.evaluator.prepare(&plan).unwrap();
+            let rlwe = params.rlwe();
+            let row = rlwe.basis().packed_bytes(rlwe.key_limbs(level));
+            let repeats = if without_period { 0 } else { (log_slots - log_period).min(8) };
+            assert_eq!(weights.bytes(), (plan.weights() as u64 * row) >> repeats, "{log_period}");
+            assert_eq!(weights.bytes(), plan.weight_bytes(rlwe, rlwe.key_limbs(level)));
+            let x = values(1 << log_slots, 0.5);
+            let found = plan.run(&s.evaluator, &weights, &encrypt(&s, &x, level, 4)).unwrap();
+            let bits = precision(&s, &found, &matrix.apply(&x));
+            assert!(bits > 19.0, "{log_period}: {bits} bits");
+        }
     }
 }
 

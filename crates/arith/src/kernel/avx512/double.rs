@@ -6,7 +6,7 @@ use crate::{
     ConstantDot, Modulus, NttTable, Shoup,
     fraction::Fraction,
     kernel::{
-        KernelTable, Rows, SCALAR,
+        KernelTable, Repeated, Rows, SCALAR,
         vector::{
             AHEAD_BYTES, Lanes,
             double::{self, Double, Doubles, Single, Words},

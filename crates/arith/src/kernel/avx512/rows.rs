@@ -3,13 +3,13 @@
 
 use super::{
     LANES, load, splat, store,
-    sums::{Residues, Sums, write_sums},
+    sums::{Residues, Sums, alone, write_sums},
 };
 use crate::{
     Modulus,
     fraction::{Fraction, UNDECIDED},
     kernel::{
-        SCALAR,
+        Repeated, SCALAR,
         vector::{
             AHEAD_BYTES, prefetch,
             rows::{ABREAST, advance, full},
@@ -84,7 +84,7 @@ pub(super) unsafe fn mul_sum_packed<L: Sums<V = __m512i>>(
     m: &Modulus,
     out: &[*mut u64],
     a: &[&[*const u64]],
-    b: &[*const u8],
+    b: Repeated<&[*const u8]>,
     len: usize,
 ) {
     // Both polynomials of a ciphertext meet the same weights, which are read and unpacked once
@@ -109,7 +109,7 @@ unsafe fn mul_sums_packed<L: Sums<V = __m512i>, const SUMS: usize>(
     m: &Modulus,
     out: [*mut u64; SUMS],
     a: [&[*const u64]; SUMS],
-    b: &[*const u8],
+    b: Repeated<&[*const u8]>,
     len: usize,
 ) {
     let end = full::<__m512i>(len);
@@ -117,16 +117,25 @@ unsafe fn mul_sums_packed<L: Sums<V = __m512i>, const SUMS: usize>(
     unsafe {
         let lanes = L::new(m);
         let packing = Packing::new(m);
-        let factors = |t: usize, i: usize| {
-            let b = packing.load(b.get_unchecked(t).add(i * packing.width));
-            a.map(|a| (load(a.get_unchecked(t).add(i)), b))
+        let terms = b.rows.len();
+        let weight = |t: usize, i: usize| {
+            packing.load(b.rows.get_unchecked(t).add(b.place(i) * packing.width))
         };
-        write_sums::<L, Residues, SUMS, ABREAST>([lanes; SUMS], out, b.len(), factors, end);
+        let pairs = |b, t: usize, i: usize| a.map(|a| (load(a.get_unchecked(t).add(i)), b));
+        let lanes = [lanes; SUMS];
+        if ABREAST >> b.log_repeats <= 1 {
+            // All vectors that are summed side by side meet the same words.
+            write_sums::<L, Residues, _, SUMS, ABREAST>(lanes, out, terms, weight, pairs, end);
+        } else {
+            let factors = |(), t, i| pairs(weight(t, i), t, i);
+            write_sums::<L, Residues, _, SUMS, ABREAST>(lanes, out, terms, alone, factors, end);
+        }
         if end < len {
-            let b = advance(b, end * packing.width);
+            let rows = advance(b.rows, b.place(end) * packing.width);
+            let b = Repeated { rows: &rows[..], ..b };
             for (out, a) in out.into_iter().zip(a) {
                 let a = advance(a, end);
-                (SCALAR.mul_sum_packed)(m, &[out.add(end)], &[&a], &b, len - end);
+                (SCALAR.mul_sum_packed)(m, &[out.add(end)], &[&a], b, len - end);
             }
         }
     }

@@ -104,13 +104,14 @@ impl<L: Sums, const LOG_WIDTH: u32, const LAZY: bool> Reduction<L> for Weighted<
     }
 }
 
-/// Computes sums of `terms` products of the pairs `factors(t, v)`, for each of `V` vectors of each
-/// output.
+/// Computes sums of `terms` products of the pairs `factors(shared(t), t, v)`, for each of `V`
+/// vectors of each output.
 #[inline(always)]
-unsafe fn sums_of_products<L: Sums, R: Reduction<L>, const SUMS: usize, const V: usize>(
+unsafe fn sums_of_products<L: Sums, R: Reduction<L>, T: Copy, const SUMS: usize, const V: usize>(
     lanes: [L; SUMS],
     terms: usize,
-    factors: impl Fn(usize, usize) -> [(L::V, L::V); SUMS],
+    shared: impl Fn(usize) -> T,
+    factors: impl Fn(T, usize, usize) -> [(L::V, L::V); SUMS],
 ) -> [[L::V; V]; SUMS] {
     // SAFETY: guaranteed by the caller.
     unsafe {
@@ -120,8 +121,9 @@ unsafe fn sums_of_products<L: Sums, R: Reduction<L>, const SUMS: usize, const V:
             let end = terms.min(start + L::TERMS);
             let mut sums = lanes.map(|lanes| [R::empty(lanes); V]);
             for t in start..end {
+                let shared = shared(t);
                 for v in 0..V {
-                    for (sums, (a, b)) in sums.iter_mut().zip(factors(t, v)) {
+                    for (sums, (a, b)) in sums.iter_mut().zip(factors(shared, t, v)) {
                         sums[v] = L::accumulate(sums[v], a, b);
                     }
                 }
@@ -138,14 +140,21 @@ unsafe fn sums_of_products<L: Sums, R: Reduction<L>, const SUMS: usize, const V:
     }
 }
 
-/// Writes sums of `terms` products of the pairs `factors(t, i)` at place `i` of each output, `V`
-/// vectors side by side.
+/// Writes sums of `terms` products of the pairs `factors(shared(t, i), t, j)` at place `j` of each
+/// output, `V` vectors from place `i` on side by side.
 #[inline(always)]
-pub(super) unsafe fn write_sums<L: Sums, R: Reduction<L>, const SUMS: usize, const V: usize>(
+pub(super) unsafe fn write_sums<
+    L: Sums,
+    R: Reduction<L>,
+    T: Copy,
+    const SUMS: usize,
+    const V: usize,
+>(
     lanes: [L; SUMS],
     out: [*mut u64; SUMS],
     terms: usize,
-    factors: impl Fn(usize, usize) -> [(L::V, L::V); SUMS],
+    shared: impl Fn(usize, usize) -> T,
+    factors: impl Fn(T, usize, usize) -> [(L::V, L::V); SUMS],
     end: usize,
 ) {
     let mut i = 0;
@@ -154,8 +163,9 @@ pub(super) unsafe fn write_sums<L: Sums, R: Reduction<L>, const SUMS: usize, con
         while i < end {
             let at = |v: usize| i + v * L::V::LANES;
             if i + V * L::V::LANES <= end {
-                let factors = |t, v| factors(t, at(v));
-                let sums = sums_of_products::<L, R, SUMS, V>(lanes, terms, factors);
+                let factors = |shared, t, v| factors(shared, t, at(v));
+                let shared = |t| shared(t, i);
+                let sums = sums_of_products::<L, R, T, SUMS, V>(lanes, terms, shared, factors);
                 for (out, sums) in out.into_iter().zip(sums) {
                     for (v, sum) in sums.into_iter().enumerate() {
                         sum.store(out.add(at(v)));
@@ -163,8 +173,9 @@ pub(super) unsafe fn write_sums<L: Sums, R: Reduction<L>, const SUMS: usize, con
                 }
                 i += V * L::V::LANES;
             } else {
-                let factors = |t, _| factors(t, i);
-                let sums = sums_of_products::<L, R, SUMS, 1>(lanes, terms, factors);
+                let factors = |shared, t, _| factors(shared, t, i);
+                let shared = |t| shared(t, i);
+                let sums = sums_of_products::<L, R, T, SUMS, 1>(lanes, terms, shared, factors);
                 for (out, [sum]) in out.into_iter().zip(sums) {
                     sum.store(out.add(i));
                 }
@@ -173,6 +184,9 @@ pub(super) unsafe fn write_sums<L: Sums, R: Reduction<L>, const SUMS: usize, con
         }
     }
 }
+
+/// Nothing shared by neighbouring vectors.
+pub(super) fn alone(_: usize, _: usize) {}
 
 #[inline(always)]
 pub(super) unsafe fn mul_sum<L: Sums>(
@@ -188,8 +202,8 @@ pub(super) unsafe fn mul_sum<L: Sums>(
         let lanes = L::new(m);
         let at = |rows: &[*const u64], t: usize, i: usize| L::V::load(rows.get_unchecked(t).add(i));
         // Loads are unchecked: the callers compared all lengths.
-        let factors = |t, i| [(at(a, t, i), at(b, t, i))];
-        write_sums::<L, Residues, 1, ABREAST>([lanes], [out], a.len(), factors, end);
+        let factors = |(), t, i| [(at(a, t, i), at(b, t, i))];
+        write_sums::<L, Residues, (), 1, ABREAST>([lanes], [out], a.len(), alone, factors, end);
         if end < len {
             (SCALAR.mul_sum)(m, out.add(end), &advance(a, end), &advance(b, end), len - end);
         }
@@ -264,20 +278,20 @@ unsafe fn dots_of<L: Sums, R: Reduction<L>, const SUMS: usize, const V: usize>(
     unsafe {
         let lanes = weights.map(|weights| L::new(weights.modulus()));
         let c = weights.map(ConstantDot::factors);
-        let factors = |t: usize, i: usize| {
+        let factors = |(), t: usize, i: usize| {
             let a = L::V::load(a.get_unchecked(t).add(i));
             c.map(|c| (a, L::V::splat(*c.get_unchecked(t))))
         };
-        write_sums::<L, R, SUMS, V>(lanes, out, a.len(), factors, end);
+        write_sums::<L, R, (), SUMS, V>(lanes, out, a.len(), alone, factors, end);
         if end < len {
             // Padded with zeros: factors have the form of this table, which the scalar kernels
             // cannot read.
             let rest = padded(a, end, len);
-            let factors = |t: usize, _| {
+            let factors = |(), t: usize, _| {
                 let a = L::V::load(rest.get_unchecked(t).as_ptr());
                 c.map(|c| (a, L::V::splat(*c.get_unchecked(t))))
             };
-            let sums = sums_of_products::<L, R, SUMS, 1>(lanes, a.len(), factors);
+            let sums = sums_of_products::<L, R, (), SUMS, 1>(lanes, a.len(), |_| (), factors);
             for (out, [sum]) in out.into_iter().zip(sums) {
                 let mut words = [0; MAX_LANES];
                 sum.store(words.as_mut_ptr());

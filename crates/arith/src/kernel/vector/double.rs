@@ -16,7 +16,7 @@ use super::{
 use crate::{
     ConstantDot, Modulus, Shoup,
     fraction::{Fraction, UNDECIDED},
-    kernel::{Rows, SCALAR},
+    kernel::{Repeated, Rows, SCALAR},
 };
 
 /// A vector of words whose bits can be reinterpreted as doubles.
@@ -343,7 +343,11 @@ macro_rules! kernels {
         $crate::kernel::vector::entry_points! {
             $features, $crate::kernel::vector::double, Single;
             mul_sum_packed(
-                m: &Modulus, out: &[*mut u64], a: &[Rows<'_>], b: &[*const u8], len: usize
+                m: &Modulus,
+                out: &[*mut u64],
+                a: &[Rows<'_>],
+                b: Repeated<&[*const u8]>,
+                len: usize
             );
             mul_sum(m: &Modulus, out: *mut u64, a: &[*const u64], b: &[*const u64], len: usize);
             round_sum(f: &[Fraction], y: &[*const u64], out: *mut u64, len: usize) -> bool;
@@ -604,7 +608,7 @@ impl<W: Words, const S: usize> Factors<W, S> for Plain<'_, S> {
 #[derive(Clone, Copy)]
 struct Packed<'a, W: Single, const S: usize> {
     a: [Rows<'a>; S],
-    b: &'a [*const u8],
+    b: Repeated<&'a [*const u8]>,
     width: usize,
     spread: W,
 }
@@ -614,7 +618,7 @@ impl<W: Single, const S: usize> Factors<W, S> for Packed<'_, W, S> {
     unsafe fn term(self, t: usize, x: usize) -> [[W::Doubles; 2]; S] {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let packed = self.b.get_unchecked(t).add(x * self.width);
+            let packed = self.b.rows.get_unchecked(t).add(self.b.place(x) * self.width);
             shared(self.a, t, x, W::unpack(packed, self.width, self.spread))
         }
     }
@@ -739,7 +743,7 @@ pub unsafe fn mul_sum_packed<W: Single>(
     m: &Modulus,
     out: &[*mut u64],
     a: &[Rows<'_>],
-    b: &[*const u8],
+    b: Repeated<&[*const u8]>,
     len: usize,
 ) {
     let pairs = out.len() / 2 * 2;
@@ -759,7 +763,7 @@ unsafe fn packed_sums<W: Single, const S: usize, const V: usize>(
     m: &Modulus,
     out: [*mut u64; S],
     a: [Rows<'_>; S],
-    b: &[*const u8],
+    b: Repeated<&[*const u8]>,
     len: usize,
 ) {
     let width = m.packed_bytes();
@@ -770,12 +774,13 @@ unsafe fn packed_sums<W: Single, const S: usize, const V: usize>(
         if end > 0 {
             let targets = [Target::residues(m); S];
             let factors = Packed { a, b, width, spread: W::spread(width) };
-            write_sums::<W, S, V>(targets, out, factors, b.len(), end, false);
+            write_sums::<W, S, V>(targets, out, factors, b.rows.len(), end, false);
         }
         if end < len {
-            let b = advance(b, end * width);
+            let rows = advance(b.rows, b.place(end) * width);
+            let b = Repeated { rows: &rows[..], ..b };
             for (out, a) in out.into_iter().zip(a) {
-                (SCALAR.mul_sum_packed)(m, &[out.add(end)], &[&advance(a, end)], &b, len - end);
+                (SCALAR.mul_sum_packed)(m, &[out.add(end)], &[&advance(a, end)], b, len - end);
             }
         }
     }

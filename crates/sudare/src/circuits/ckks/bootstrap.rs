@@ -328,7 +328,7 @@ impl BootstrapPlan {
                     params.rlwe().limbs_of_keys(self.request.key_level(above, keys), level)
                 }
             };
-            plan.weights() as u64 * params.rlwe().basis().packed_bytes(limbs)
+            plan.weight_bytes(params.rlwe(), limbs)
         };
         self.matrices().map(bytes).sum()
     }

@@ -198,7 +198,7 @@ impl Ops for Evaluator {
         if !xs.is_empty() {
             let needed = plan.required_keys();
             let sum = plan.sum();
-            self.meter.multiplies_matrix(needed, sum, plan.weights(), xs.len());
+            self.meter.multiplies_matrix(needed, sum, plan.weight_form(), xs.len());
         }
         Ok(products)
     }
@@ -244,7 +244,7 @@ impl ComplexOps for Evaluator {
     fn raise_transform_many(&self, xs: &[&Self::Ct], plan: &LinearPlan) -> Result<Vec<Self::Ct>> {
         let products = self.slots.raise_transform_many(xs, plan)?;
         if !xs.is_empty() {
-            self.meter.raises_and_multiplies(plan.sum(), plan.weights(), xs.len());
+            self.meter.raises_and_multiplies(plan.sum(), plan.weight_form(), xs.len());
         }
         Ok(products)
     }
@@ -496,10 +496,12 @@ mod tests {
             // the end.
             assert_eq!(work.transforms(), all * (digits * stages + (stages - 1) + 2));
             assert_eq!(work.permuted, 2 * all * N * request.count() as u64);
-            let weights = plan.weights() as u64;
-            let streamed = (2 * digits * request.count() as u64 + weights) * all * N;
+            // Constant weights have a real and an imaginary part, so half of their residues are
+            // equal. One of four groups of eight is stored.
+            let weights = plan.weights() as u64 * all * N;
+            let streamed = 2 * digits * request.count() as u64 * all * N + weights / 4;
             assert_eq!(work.streamed_products, streamed);
-            // Weights again for the second polynomial; digits; the chain primes of the kept
+            // Weights for both polynomials, except for the stored residues of one; digits; the chain primes of the kept
             // polynomials, of one for each key of a baby step and of two for the identity;
             // divisions of one polynomial between stages, and of two at the end.
             let q = limbs.q() as u64;
@@ -511,8 +513,8 @@ mod tests {
             let divisions = (stages - 1) * (conversion(all - q, q) + q)
                 + 2 * (conversion(all - after, after) + after);
             let kept = (request.count() as u64 - 1 + 2) * q;
-            let cached = weights * all + stages * lifts + kept + divisions;
-            assert_eq!(work.cached_products, cached * N);
+            let cached = 2 * weights - weights / 4 + (stages * lifts + kept + divisions) * N;
+            assert_eq!(work.cached_products, cached);
         }
     }
 

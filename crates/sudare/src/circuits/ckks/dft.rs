@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use crate::{
         Error,
-        circuits::linear::Offset,
+        circuits::{Algebra, linear::Offset},
         ckks::{Encoder, Params, Scale, Spec},
         rlwe::Level,
     };
@@ -470,6 +470,26 @@ mod tests {
                     let entries = m.diagonals().values().flatten();
                     let count = entries.filter(|z| z.re.hypot(z.im) > 0.0).count();
                     assert_eq!(count, 1 << (7 + k), "{radices:?}");
+                }
+            }
+        }
+    }
+
+    /// Blocks of the layers so far repeat, or of the layers that are left: the plaintexts of all
+    /// factors but one lie in a subring.
+    #[test]
+    fn diagonals_have_the_period_of_their_blocks() {
+        for (transform, _, reversed) in TRANSFORMS {
+            for radices in schedules(7) {
+                let mut done = 0;
+                for (m, &k) in transform(7, &radices).unwrap().iter().zip(&radices) {
+                    let log_period = match reversed {
+                        BitReversed::Input => done + k,
+                        BitReversed::Output => 7 - done,
+                    };
+                    done += k;
+                    let log_gaps = m.diagonals().values().map(|d| ComplexSlots::log_gap(d, 10));
+                    assert_eq!(log_gaps.min(), Some(9 - log_period), "{radices:?}");
                 }
             }
         }

@@ -6,6 +6,7 @@ use crate::{
     ckks::{
         self, Chain, Complex, Scale,
         rules::{Form, Rules},
+        transform::period,
     },
     rlwe::{GaloisElement, Level, Levels, ProductSum},
 };
@@ -29,6 +30,10 @@ impl Algebra for ComplexSlots {
             }
             None => Ok(vector.len() == slots),
         }
+    }
+
+    fn log_gap(vector: &[Complex<f64>], log_n: u32) -> u32 {
+        log_n.saturating_sub(1 + period(vector).ilog2())
     }
 
     fn rotated_right(vector: &[Complex<f64>], k: usize) -> Vec<Complex<f64>> {

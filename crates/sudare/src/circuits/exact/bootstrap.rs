@@ -522,8 +522,7 @@ fn matrix_bytes<'a>(params: &Params, plans: impl Iterator<Item = &'a LinearPlan>
             Some(raise) => rlwe.raising_limbs(raise.level),
             None => rlwe.level_key_limbs(matrix.level()).unwrap_or(rlwe.key_limbs(matrix.level())),
         };
-        let bytes = rlwe.basis().packed_bytes(limbs);
-        sum.saturating_add(bytes.saturating_mul(matrix.weights() as u64))
+        sum.saturating_add(matrix.weight_bytes(rlwe, limbs))
     })
 }
 

@@ -22,6 +22,11 @@ impl Algebra for IntegerSlots {
         Ok(2 * slots <= 1 << vector.log_n() && Self::rotated_right(vector, slots) == *vector)
     }
 
+    fn log_gap(vector: &PlainPoly, _: u32) -> u32 {
+        let used = vector.coeffs().iter().enumerate().filter(|(_, c)| **c != 0);
+        used.fold(vector.log_n() - 1, |gap, (i, _)| gap.min(i.trailing_zeros()))
+    }
+
     fn rotated_right(vector: &PlainPoly, k: usize) -> PlainPoly {
         vector.image(GaloisElement::rotation(vector.log_n(), -(k as i64)))
     }

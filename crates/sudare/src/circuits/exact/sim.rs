@@ -32,7 +32,9 @@ use crate::{
         raise_to,
         rules::{Alignment, FormSum, Rules, match_rings},
     },
-    rlwe::{AutomorphismSum, GaloisElement, KeyRequest, Level, Levels, ProductSum, Work},
+    rlwe::{
+        AutomorphismSum, GaloisElement, KeyRequest, Level, Levels, ProductSum, WeightForm, Work,
+    },
 };
 use std::sync::{Mutex, PoisonError};
 
@@ -59,7 +61,7 @@ pub struct Matrix {
     factor: Unit,
     sum: AutomorphismSum,
     needed: KeyRequest,
-    weights: usize,
+    weights: WeightForm,
     /// Norms of each stage, over all its weights together.
     stages: Vec<PlainNorms>,
 }
@@ -393,7 +395,7 @@ impl Ops for Evaluator {
             factor,
             sum: sum.clone(),
             needed: plan.required_keys().clone(),
-            weights: plan.weights(),
+            weights: plan.weight_form(),
             stages: norms.norms(),
         })
     }
