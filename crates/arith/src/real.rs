@@ -136,6 +136,30 @@ pub fn legendre(t: f64) -> impl Iterator<Item = f64> {
     })
 }
 
+/// Returns `sum coeffs[n] T_n(t)`, 0 without coefficients: Clenshaw, "A note on the summation of
+/// Chebyshev series", Math. Tables Aids Comput. 9 (1955).
+#[must_use]
+pub fn chebyshev_sum(coeffs: &[f64], t: f64) -> f64 {
+    let [constant, coeffs @ ..] = coeffs else { return 0.0 };
+    let mut next = 0.0;
+    let mut after = 0.0;
+    for c in coeffs.iter().rev() {
+        (next, after) = (c + 2.0 * t * next - after, next);
+    }
+    constant + t * next - after
+}
+
+/// Iterates over the Chebyshev polynomials of the first kind `T_0(t), T_1(t), …`.
+pub fn chebyshev(t: f64) -> impl Iterator<Item = f64> {
+    let mut this = 1.0;
+    let mut next = t;
+    core::iter::repeat_with(move || {
+        let value = this;
+        (this, next) = (next, 2.0 * t * next - this);
+        value
+    })
+}
+
 /// Nodes and weights of the `n`-point Gauss-Legendre rule on `[-1, 1]`: the roots of
 /// `P_n` by Newton's method, and weights `2 / ((1 - t^2) P_n'(t)^2)`.
 #[must_use]

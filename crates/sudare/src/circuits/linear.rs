@@ -5,12 +5,19 @@ use crate::{
     Error, Result,
     ring::LimbSet,
     rlwe::{
-        self, AutomorphismSum, Chain, GaloisElement, KeyRequest, Level, Raise, Scale, WeightForm,
+        AutomorphismSum, Chain, GaloisElement, KeyRequest, Level, Params, Raise, Scale, WeightForm,
     },
 };
-use core::borrow::Borrow;
-use std::{collections::BTreeMap, sync::Arc};
+use core::{borrow::Borrow, fmt::Debug};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use steps::Steps;
 use sudare_arith::NttTable;
+
+mod steps;
 
 /// `log2` of the maximum number of slots: half the largest ring.
 pub(super) const MAX_LOG_SLOTS: u32 = 16;
@@ -40,6 +47,24 @@ impl Offset {
     pub(super) fn element(self, log_n: u32) -> GaloisElement {
         let rotation = GaloisElement::rotation(log_n, self.columns as i64);
         if self.conjugated { rotation.conjugated(log_n) } else { rotation }
+    }
+}
+
+/// A square matrix over the slots whose diagonals are computed when they are needed.
+///
+/// The matrix of a layer of a network has thousands of diagonals, which take more memory than its
+/// weights. A [`LinearPlan`] asks for one at a time.
+pub trait Diagonals<A: Algebra>: Debug + Send + Sync {
+    /// `log2` of the number of rows.
+    fn log_slots(&self) -> u32;
+    /// Returns the offsets of the diagonals that are not zero, in ascending order.
+    fn offsets(&self) -> Vec<Offset>;
+    /// Returns the diagonal of an offset, with an entry for each row, or `None` if it is zero.
+    fn diagonal(&self, offset: Offset) -> Option<Cow<'_, A::Vector>>;
+    /// Returns the smallest gap of all diagonals in the ring of degree `2^log_n`; see
+    /// [`Algebra::log_gap`]. A matrix without a known period has none.
+    fn log_gap(&self, _log_n: u32) -> u32 {
+        0
     }
 }
 
@@ -102,84 +127,25 @@ impl<A: Algebra> LinearTransform<A> {
 /// A plan to apply a [`LinearTransform`] to ciphertexts of one level and scale, with baby and giant
 /// steps.
 ///
-/// With the offsets of the diagonals at `start + (j baby + b) stride`, the product is
-/// `sum_j rotate(sum_b w_jb rotate(x, start + b stride), j baby stride)`, where `w_jb` is the
-/// diagonal rotated back by the rotation of the giant steps.
+/// With the offsets of the diagonals at `b + j turn`, for any set of baby steps `b`, the product is
+/// `sum_j rotate(sum_b w_jb rotate(x, b), j turn)`, where `w_jb` is the diagonal rotated back by the
+/// rotation of the giant steps.
 ///
 /// Reference: [BMTH21](https://eprint.iacr.org/2020/1203), section 4.
 #[derive(Debug, Clone)]
 pub struct LinearPlan<A: Algebra> {
     /// Shared by clones: diagonals in the clear take as much memory as encoded ones with few primes.
-    transform: Arc<LinearTransform<A>>,
+    diagonals: Arc<dyn Diagonals<A>>,
+    /// Number and form of the encoded diagonals.
+    weights: WeightForm,
     steps: Steps,
     baby: Vec<Offset>,
     /// Sum of automorphisms with the baby and giant steps.
     sum: AutomorphismSum,
-    /// `log2` of the times that the residues of encoded diagonals repeat.
-    log_repeats: u32,
     pub(super) scale: A::Scale,
     weight_scale: A::Scale,
     output_scale: A::Scale,
     request: KeyRequest,
-}
-
-/// Offsets `start + t stride` for `t < baby giant`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Steps {
-    start: usize,
-    stride: usize,
-    baby: usize,
-    giant: usize,
-}
-
-/// Cost of a giant step in baby steps: a decomposition and a division in addition to the product
-/// with a key.
-const GIANT_COST: usize = 3;
-
-impl Steps {
-    /// Finds steps for offsets below `slots`, in ascending order, where `conjugates` of them also
-    /// use the conjugate. Without `giants` there are baby steps only.
-    fn of(offsets: &[usize], conjugates: usize, slots: usize, giants: bool) -> Self {
-        // Order the offsets on a circle, starting after the widest gap.
-        let gap = |i: usize| {
-            let next = offsets.get(i + 1).map_or_else(|| offsets[0] + slots, |&next| next);
-            next - offsets[i]
-        };
-        let last = (0..offsets.len()).max_by_key(|&i| gap(i)).unwrap_or(0);
-        let start = offsets.get(last + 1).or(offsets.first()).copied().unwrap_or(0);
-        let distance = |&offset: &usize| (offset + slots - start) % slots;
-        let stride = match offsets.iter().map(distance).fold(0, gcd) {
-            // With a single offset any stride will do.
-            0 => slots,
-            stride => stride,
-        };
-        let count = offsets.iter().map(distance).max().unwrap_or(0) / stride + 1;
-        let images = |baby: usize| baby + baby.min(conjugates);
-        let cost = |baby: &usize| images(*baby) + GIANT_COST * count.div_ceil(*baby);
-        let baby = if giants { (1..=count).min_by_key(cost).unwrap_or(1) } else { count };
-        Self { start, stride, baby, giant: count.div_ceil(baby) }
-    }
-
-    /// Returns `true` if giant step `j` after the baby step that rotates by `columns` reaches one
-    /// of the offsets. Steps may pass once round all slots and would then reach the first offsets
-    /// again.
-    fn reach(self, columns: usize, j: usize, slots: usize) -> bool {
-        let distance = (columns + slots - self.start) % slots;
-        distance + j * self.baby * self.stride < slots
-    }
-
-    /// Returns the rotation of a giant step.
-    fn turn(self, slots: usize) -> usize {
-        self.baby * self.stride % slots
-    }
-
-    fn baby_offsets(self, slots: usize) -> impl Iterator<Item = usize> {
-        (0..self.baby).map(move |b| (self.start + b * self.stride) % slots)
-    }
-}
-
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 impl<A: Algebra> LinearTransform<A> {
@@ -223,20 +189,68 @@ impl<A: Algebra> LinearTransform<A> {
         log_n: u32,
         chain: &Chain<A::Scale>,
         level: Level,
-        [scale, out]: [A::Scale; 2],
+        scales: [A::Scale; 2],
         raise: Option<Raise>,
     ) -> Result<LinearPlan<A>> {
+        LinearPlan::of(Arc::new(self.clone()), log_n, chain, level, scales, raise)
+    }
+}
+
+impl<A: Algebra> Diagonals<A> for LinearTransform<A> {
+    fn log_slots(&self) -> u32 {
+        self.log_slots
+    }
+    fn offsets(&self) -> Vec<Offset> {
+        self.diagonals.keys().copied().collect()
+    }
+    fn diagonal(&self, offset: Offset) -> Option<Cow<'_, A::Vector>> {
+        self.diagonals.get(&offset).map(|entries| Cow::Borrowed(entries.borrow()))
+    }
+    fn log_gap(&self, log_n: u32) -> u32 {
+        // Rotations do not change the gap.
+        let gaps = self.diagonals.values().map(|entries| A::log_gap(entries.borrow(), log_n));
+        gaps.min().unwrap_or(0)
+    }
+}
+
+impl<A: Algebra> LinearPlan<A> {
+    /// Plans the product with a matrix whose diagonals are computed when they are needed, as
+    /// [`LinearTransform::plan`] does with one that has them.
+    ///
+    /// # Errors
+    /// See [`LinearTransform::plan`]; [`Error::Circuit`] also for an offset beyond the rows.
+    pub fn new(
+        diagonals: Arc<dyn Diagonals<A>>,
+        log_n: u32,
+        chain: &Chain<A::Scale>,
+        level: Level,
+        [scale, out]: [A::Scale; 2],
+    ) -> Result<Self> {
+        Self::of(diagonals, log_n, chain, level, [scale, out], None)
+    }
+
+    fn of(
+        diagonals: Arc<dyn Diagonals<A>>,
+        log_n: u32,
+        chain: &Chain<A::Scale>,
+        level: Level,
+        [scale, out]: [A::Scale; 2],
+        raise: Option<Raise>,
+    ) -> Result<Self> {
         chain.levels().check(level)?;
         if level == Level(0) {
             return Err(Error::LevelExhausted { op: OP, needed: 1, level });
         }
-        let rows = 1u64 << self.log_slots;
-        if self.log_slots >= log_n || log_n > MAX_LOG_SLOTS + 1 || self.diagonals.is_empty() {
+        let log_slots = diagonals.log_slots();
+        let offsets = diagonals.offsets();
+        // Before the shift below, which would overflow.
+        let fits = log_slots < log_n && log_n <= MAX_LOG_SLOTS + 1;
+        if !fits || offsets.is_empty() || offsets.iter().any(|k| k.columns >> log_slots != 0) {
             return Err(Error::Circuit(format!(
-                "{OP}: {rows} rows and {} diagonals in a ring of degree 2^{log_n}; at most half as \
-                 many rows as the degree, at most 2^{MAX_LOG_SLOTS}, and a diagonal that is not \
-                 zero are needed",
-                self.diagonals.len(),
+                "{OP}: 2^{log_slots} rows and {} diagonals in a ring of degree 2^{log_n}; at most \
+                 half as many rows as the degree, at most 2^{MAX_LOG_SLOTS}, and a diagonal that \
+                 is not zero are needed, at offsets below the rows",
+                offsets.len(),
             )));
         }
         let product = out * chain.divisor(level);
@@ -244,56 +258,40 @@ impl<A: Algebra> LinearTransform<A> {
         for scale in [product, weight_scale] {
             scale.check_weights(OP, chain.log2_q(level))?;
         }
-        let slots = 1 << self.log_slots;
-        let mut columns: Vec<usize> = self.diagonals.keys().map(|offset| offset.columns).collect();
-        // Keys are in order of columns, so equal ones are neighbours.
+        let mut columns: Vec<usize> = offsets.iter().map(|offset| offset.columns).collect();
+        // Offsets are in order of columns, so equal ones are neighbours.
         columns.dedup();
-        let conjugates = self.diagonals.keys().filter(|offset| offset.conjugated).count();
-        let steps = Steps::of(&columns, conjugates, slots, raise.is_none());
-        let baby = self.baby_steps(steps);
+        let conjugates = offsets.iter().filter(|offset| offset.conjugated).count();
+        let steps = Steps::of(&columns, conjugates, 1 << log_slots, raise.is_none());
+        let baby = baby_steps(&steps, &offsets.iter().copied().collect());
         let sum = AutomorphismSum {
             level,
             baby: baby.iter().map(|offset| offset.element(log_n)).collect(),
-            giant: GaloisElement::rotation(log_n, steps.turn(slots) as i64),
-            stages: steps.giant,
+            giant: GaloisElement::rotation(log_n, steps.turned(1) as i64),
+            stages: steps.stages(),
             raise,
         };
-        // Rotations do not change the gap.
-        let gaps = self.diagonals.values().map(|entries| A::log_gap(entries.borrow(), log_n));
-        let log_repeats = NttTable::log_repeats(log_n, gaps.min().unwrap_or(0));
-        Ok(LinearPlan {
-            transform: Arc::new(self.clone()),
+        let request = sum.required_keys();
+        let log_repeats = NttTable::log_repeats(log_n, diagonals.log_gap(log_n));
+        let weights = WeightForm { count: offsets.len(), log_repeats };
+        let output_scale = out;
+        Ok(Self {
+            diagonals,
+            weights,
             steps,
             baby,
-            request: sum.required_keys(),
             sum,
-            log_repeats,
             scale,
             weight_scale,
-            output_scale: out,
+            output_scale,
+            request,
         })
     }
 
-    /// Returns every baby step, and the conjugated ones that a diagonal uses.
-    fn baby_steps(&self, steps: Steps) -> Vec<Offset> {
-        let slots = 1 << self.log_slots;
-        let turns = |columns: usize| {
-            (0..steps.giant).map(move |j| (columns + j * steps.turn(slots)) % slots)
-        };
-        let is_taken = |baby: &Offset| {
-            let mut offsets = turns(baby.columns).map(|columns| Offset { columns, ..*baby });
-            !baby.conjugated || offsets.any(|offset| self.diagonals.contains_key(&offset))
-        };
-        let both = |columns| [false, true].map(|conjugated| Offset { columns, conjugated });
-        steps.baby_offsets(slots).flat_map(both).filter(is_taken).collect()
-    }
-}
-
-impl<A: Algebra> LinearPlan<A> {
     /// The matrix.
     #[must_use]
-    pub fn transform(&self) -> &LinearTransform<A> {
-        &self.transform
+    pub fn diagonals(&self) -> &dyn Diagonals<A> {
+        &*self.diagonals
     }
 
     /// Level of the inputs.
@@ -329,18 +327,32 @@ impl<A: Algebra> LinearPlan<A> {
     /// Number of encoded diagonals that an evaluator stores.
     #[must_use]
     pub fn weights(&self) -> usize {
-        self.transform.diagonals.len()
+        self.weights.count
+    }
+
+    /// Bytes of the encoded diagonals that an evaluator with these keys stores.
+    #[must_use]
+    pub fn bytes(&self, params: &Params, keys: &KeyRequest) -> u64 {
+        let level = self.sum.level;
+        let limbs = match self.sum.raise {
+            Some(_) => params.raising_limbs(level),
+            None => {
+                let key_level = keys.key_level(params.levels().above(level), &self.request);
+                params.limbs_of_keys(key_level, level)
+            }
+        };
+        self.weight_bytes(params, limbs)
     }
 
     /// Bytes of the encoded diagonals modulo the primes of `limbs`.
     #[must_use]
-    pub fn weight_bytes(&self, params: &rlwe::Params, limbs: LimbSet) -> u64 {
-        self.weight_form().bytes(params, limbs)
+    pub fn weight_bytes(&self, params: &Params, limbs: LimbSet) -> u64 {
+        self.weights.bytes(params, limbs)
     }
 
     /// Returns number and form of the encoded diagonals.
     pub(super) fn weight_form(&self) -> WeightForm {
-        WeightForm { count: self.weights(), log_repeats: self.log_repeats }
+        self.weights
     }
 
     /// Raising of the inputs to the level, if they are raised.
@@ -357,77 +369,20 @@ impl<A: Algebra> LinearPlan<A> {
 
     /// Returns `w_jb`, or `None` if it is zero.
     pub(super) fn weight(&self, j: usize, b: usize) -> Option<OwnedVector<A>> {
-        let slots = 1 << self.transform.log_slots;
-        let turned = j * self.steps.turn(slots) % slots;
         let baby = self.baby[b];
-        if !self.steps.reach(baby.columns, j, slots) {
-            return None;
-        }
-        let offset = Offset { columns: (baby.columns + turned) % slots, ..baby };
-        let diagonal = self.transform.diagonals.get(&offset)?;
-        Some(A::rotated_right(diagonal.borrow(), turned))
+        let columns = self.steps.reached(baby.columns, j)?;
+        let diagonal = self.diagonals.diagonal(Offset { columns, ..baby })?;
+        Some(A::rotated_right(&diagonal, self.steps.turned(j)))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn steps_reach_every_offset_and_no_more_than_needed() {
-        let slots = 64;
-        let cases: [(&[usize], Steps); 5] = [
-            (&[0], Steps { start: 0, stride: 64, baby: 1, giant: 1 }),
-            (&[5], Steps { start: 5, stride: 64, baby: 1, giant: 1 }),
-            (&[0, 3], Steps { start: 0, stride: 3, baby: 2, giant: 1 }),
-            // From -3 to 3.
-            (&[0, 1, 2, 3, 61, 62, 63], Steps { start: 61, stride: 1, baby: 4, giant: 2 }),
-            // From -24 to 24 in steps of 8.
-            (&[0, 8, 16, 24, 40, 48, 56], Steps { start: 40, stride: 8, baby: 4, giant: 2 }),
-        ];
-        for (offsets, expected) in cases {
-            assert_eq!(Steps::of(offsets, 0, slots, true), expected, "{offsets:?}");
-            let Steps { start, stride, baby, giant } = Steps::of(offsets, 0, slots, false);
-            assert_eq!((start, stride, giant), (expected.start, expected.stride, 1));
-            assert!(baby <= expected.baby * expected.giant);
-        }
-    }
-
-    /// Includes dense matrices, where the last giant step would reach the first offsets again.
-    #[test]
-    fn every_offset_is_reached_once() {
-        for log_slots in 0..=10 {
-            let slots = 1usize << log_slots;
-            for stride in (0..=log_slots).map(|i| 1 << i) {
-                let offsets: Vec<usize> = (0..slots).step_by(stride).collect();
-                for start in [0, slots / 2] {
-                    let few: Vec<usize> = offsets.iter().copied().filter(|&k| k >= start).collect();
-                    for offsets in [&offsets, &few] {
-                        let steps = Steps::of(offsets, 0, slots, true);
-                        let mut reached: Vec<usize> = steps
-                            .baby_offsets(slots)
-                            .flat_map(|columns| (0..steps.giant).map(move |j| (columns, j)))
-                            .filter(|&(columns, j)| steps.reach(columns, j, slots))
-                            .map(|(columns, j)| (columns + j * steps.turn(slots)) % slots)
-                            .collect();
-                        reached.sort_unstable();
-                        let count = reached.len();
-                        reached.dedup();
-                        assert_eq!(reached.len(), count, "{offsets:?}");
-                        assert!(offsets.iter().all(|k| reached.binary_search(k).is_ok()));
-                    }
-                }
-            }
-        }
-    }
-
-    /// A step for both the ciphertext and its conjugate costs two images.
-    #[test]
-    fn conjugates_shorten_baby_steps() {
-        let offsets: Vec<usize> = (0..127).collect();
-        for (conjugates, baby, giant) in [(0, 16, 8), (1, 16, 8), (127, 13, 10)] {
-            let expected = Steps { start: 0, stride: 1, baby, giant };
-            assert_eq!(Steps::of(&offsets, conjugates, 1 << 14, true), expected);
-        }
-    }
+/// Returns every baby step from which a step reaches one of the offsets, of the slots and of their
+/// conjugates.
+fn baby_steps(steps: &Steps, offsets: &BTreeSet<Offset>) -> Vec<Offset> {
+    let both = |columns| [false, true].map(|conjugated| Offset { columns, conjugated });
+    let is_taken = |baby: &Offset| {
+        let mut reached = (0..steps.stages()).filter_map(|j| steps.reached(baby.columns, j));
+        reached.any(|columns| offsets.contains(&Offset { columns, ..*baby }))
+    };
+    steps.babies().flat_map(both).filter(is_taken).collect()
 }

@@ -333,7 +333,7 @@ fn products_are_those_in_the_clear(p: &Parties, plan: &LinearPlan, level_keys: O
     let ev = &p.evaluator;
     let rlwe = p.params.rlwe();
     let level = plan.level();
-    let matrix = plan.transform();
+    let matrix = matrix_of(plan);
     let scale = Scale::from_log2(LOG2_SCALE);
     let weights = ev.prepare(plan).unwrap();
     let special = level_keys
@@ -364,10 +364,18 @@ fn products_are_those_in_the_clear(p: &Parties, plan: &LinearPlan, level_keys: O
     }
 }
 
+/// The matrix of a plan, with all diagonals.
+fn matrix_of(plan: &LinearPlan) -> LinearTransform {
+    let of = plan.diagonals();
+    let diagonal = |k| (k, of.diagonal(k).unwrap().into_owned());
+    let diagonals = of.offsets().into_iter().map(diagonal).collect();
+    LinearTransform::new(of.log_slots(), diagonals).unwrap()
+}
+
 fn the_simulator_uses(p: &Parties, plan: &LinearPlan, keys: &KeyRequest) {
     let e = sim::Evaluator::new(LOG_N, p.params.chain().clone());
     let e = e.with_level_keys(keys).with_ephemeral_secret(WEIGHT);
-    let x = vec![Complex { re: 0.5, im: 0.25 }; 1 << plan.transform().log_slots()];
+    let x = vec![Complex { re: 0.5, im: 0.25 }; 1 << plan.diagonals().log_slots()];
     let a = e.encrypt(&x, Level(0), Scale::from_log2(40.0)).unwrap();
     let mut a = e.mod_raise(&a, HIGHEST, None).unwrap();
     if !p.params.rlwe().is_raised(plan.level()) {

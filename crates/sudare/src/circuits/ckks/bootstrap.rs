@@ -318,19 +318,7 @@ impl BootstrapPlan {
     /// Bytes of the matrices that an evaluator of `params` prepares.
     #[must_use]
     pub fn matrix_bytes(&self, params: &Params) -> u64 {
-        let bytes = |plan: &LinearPlan| {
-            let level = plan.level();
-            let keys = plan.required_keys();
-            let limbs = match plan.raise() {
-                Some(_) => params.rlwe().raising_limbs(level),
-                None => {
-                    let above = params.rlwe().levels().above(level);
-                    params.rlwe().limbs_of_keys(self.request.key_level(above, keys), level)
-                }
-            };
-            plan.weight_bytes(params.rlwe(), limbs)
-        };
-        self.matrices().map(bytes).sum()
+        self.matrices().map(|plan| plan.bytes(params.rlwe(), &self.request)).sum()
     }
 
     /// Returns the work of each stage, in order, to refresh `count` ciphertexts together, at the

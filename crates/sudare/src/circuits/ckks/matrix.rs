@@ -27,11 +27,8 @@ impl LinearTransform {
     pub fn apply(&self, x: &[Complex<f64>]) -> Vec<Complex<f64>> {
         debug_assert_eq!(x.len(), 1 << self.log_slots);
         let mut out = vec![Complex::new(0.0, 0.0); x.len()];
-        for (&Offset { columns, conjugated }, entries) in &self.diagonals {
-            let turned = x[columns..].iter().chain(&x[..columns]);
-            for ((out, &entry), &x) in out.iter_mut().zip(entries).zip(turned) {
-                *out = *out + entry * conjugated_if(conjugated, x);
-            }
+        for (&offset, entries) in &self.diagonals {
+            add_product(&mut out, offset, entries, x);
         }
         out
     }
@@ -107,6 +104,19 @@ impl LinearTransform {
         let slots = 1usize << self.log_slots;
         let columns = offset.columns;
         Offset { columns: if 2 * columns <= slots { columns } else { columns + slots }, ..offset }
+    }
+}
+
+/// Adds the product of a diagonal with `x` to `sum`.
+pub(super) fn add_product(
+    sum: &mut [Complex<f64>],
+    Offset { columns, conjugated }: Offset,
+    entries: &[Complex<f64>],
+    x: &[Complex<f64>],
+) {
+    let turned = x[columns..].iter().chain(&x[..columns]);
+    for ((sum, &entry), &x) in sum.iter_mut().zip(entries).zip(turned) {
+        *sum = *sum + entry * conjugated_if(conjugated, x);
     }
 }
 

@@ -231,7 +231,7 @@ impl Ops for ckks::Evaluator {
     }
     fn prepare(&self, plan: &LinearPlan<ComplexSlots>) -> Result<Self::Matrix> {
         let scale = plan.weight_scale();
-        let log_slots = plan.transform().log_slots();
+        let log_slots = plan.diagonals().log_slots();
         self.encode_matrix(plan.sum().clone(), scale, log_slots, |j, b| plan.weight(j, b))
     }
     fn transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {

@@ -223,7 +223,7 @@ impl Polynomial {
             Basis::Monomial => self.coeffs.iter().rev().fold(0.0, |sum, c| sum * x + c),
             Basis::Chebyshev { a, b } => {
                 let (middle, radius) = affine((a, b));
-                clenshaw(&self.coeffs, (x - middle) / radius)
+                real::chebyshev_sum(&self.coeffs, (x - middle) / radius)
             }
         }
     }
@@ -443,17 +443,6 @@ fn interpolate(values: &[f64]) -> Vec<f64> {
     (0..n).map(coefficient).collect()
 }
 
-/// `sum coeffs[n] T_n(t)`: Clenshaw, "A note on the summation of Chebyshev
-/// series", Math. Tables Aids Comput. 9 (1955).
-fn clenshaw(coeffs: &[f64], t: f64) -> f64 {
-    let mut next = 0.0;
-    let mut after = 0.0;
-    for c in coeffs[1..].iter().rev() {
-        (next, after) = (c + 2.0 * t * next - after, next);
-    }
-    coeffs[0] + t * next - after
-}
-
 /// Bounds the magnitudes of `sum coeffs[n] T_n(t)` for `t` in `[-1, 1]`, from the extrema of a
 /// Chebyshev polynomial of about `finer` times the degree `n`. Between the extrema of `T_m` the
 /// magnitude is larger by at most `1 / cos(pi n / 2m)` (Ehlich and Zeller, 1964).
@@ -462,7 +451,8 @@ fn largest(coeffs: &[f64], finer: usize) -> f64 {
     // Fewer nodes give a looser bound, which still holds.
     let nodes = (finer * degree).min(MAX_NODES.max(8 * degree));
     let angle = PI / nodes as f64;
-    let values = (0..=nodes).map(|k| clenshaw(coeffs, real::cos(angle * k as f64)).abs());
+    let values =
+        (0..=nodes).map(|k| real::chebyshev_sum(coeffs, real::cos(angle * k as f64)).abs());
     values.fold(0.0, f64::max) / real::cos(angle * degree as f64 / 2.0)
 }
 

@@ -5,7 +5,7 @@
 //! [`KeyRequest`] before any key exists.
 
 use super::{
-    ComplexOps, ComplexSlots, LinearPlan, WorstCase,
+    ComplexOps, ComplexSlots, LinearPlan, WorstCase, matrix,
     ops::{match_scale_by_product, summands},
     worst_case,
 };
@@ -561,20 +561,18 @@ impl Ops for Evaluator {
     }
 
     fn transform(&self, a: &Ciphertext, plan: &LinearPlan) -> Result<Ciphertext> {
-        let matrix = plan.transform();
         let level = plan.level();
-        let weights = Form { level, scale: plan.weight_scale(), log_slots: matrix.log_slots() };
+        let log_slots = plan.diagonals().log_slots();
+        let weights = Form { level, scale: plan.weight_scale(), log_slots };
         self.rules().transformed(a.form(), weights, false)?;
         let scale = a.scale * plan.weight_scale();
-        let squares: f64 = matrix.diagonals().values().flatten().map(|&z| norm(z)).sum();
+        let switch = self.use_keys_at(level, plan.required_keys().clone());
+        let MatrixProduct { slots, squares, worst } = MatrixProduct::of(a, plan, switch);
         // Each weight has the rounding error of N coefficients.
         let rounded = (plan.weights() as f64 * self.dimension() / 12.0).sqrt();
         let encoding = Noise::complex(a.magnitude() * rounded / plan.weight_scale().to_f64());
         let noise = a.noise().times((squares / a.slots.len() as f64).sqrt());
         let noise = noise.plus(encoding).plus(self.rounding(scale));
-        let slots = matrix.apply(&a.slots);
-        let switch = self.use_keys_at(level, plan.required_keys().clone());
-        let worst = transformed(&a.worst, a.scale, plan, switch);
         let mut product = self.ciphertext(slots, level, scale, noise, a.headroom_bits, worst);
         self.rescale_assign(&mut product)?;
         self.counters.automorphisms(plan.required_keys().count() as u64);
@@ -689,31 +687,46 @@ impl ComplexOps for Evaluator {
     }
 }
 
-/// Returns the bounds of the product of a matrix with slots, before it is rescaled. `switch` bounds
-/// the error of a key switch.
-fn transformed(a: &WorstCase, scale: Scale, plan: &LinearPlan, switch: f64) -> WorstCase {
-    let slots = a.largest.len();
-    let weight_scale = plan.weight_scale();
-    // Row by row, the magnitudes of the weights, and of the weights times the slots.
-    let mut row_sums = vec![0.0; slots];
-    let mut largest = vec![0.0; slots];
-    let mut rounded = 0.0;
-    for (offset, weights) in plan.transform().diagonals() {
-        let weights = worst_case::magnitudes(weights);
-        rounded += worst_case::encoding(&weights, weight_scale);
-        for (row, weight) in weights.into_iter().enumerate() {
-            row_sums[row] += weight;
-            largest[row] += weight * a.largest[(row + offset.columns) % slots];
+/// The product of a matrix with slots.
+struct MatrixProduct {
+    slots: Vec<Complex<f64>>,
+    /// Sum of the squares of all weights.
+    squares: f64,
+    /// Bounds before the product is rescaled.
+    worst: WorstCase,
+}
+
+impl MatrixProduct {
+    /// Computes the product, diagonal by diagonal. `switch` bounds the error of a key switch.
+    fn of(a: &Ciphertext, plan: &LinearPlan, switch: f64) -> Self {
+        let count = a.slots.len();
+        let weight_scale = plan.weight_scale();
+        let mut slots = vec![Complex::new(0.0, 0.0); count];
+        let mut squares = 0.0;
+        // Row by row, the magnitudes of the weights, and of the weights times the slots.
+        let mut row_sums = vec![0.0; count];
+        let mut largest = vec![0.0; count];
+        let mut rounded = 0.0;
+        for offset in plan.diagonals().offsets() {
+            let Some(weights) = plan.diagonals().diagonal(offset) else { continue };
+            matrix::add_product(&mut slots, offset, &weights, &a.slots);
+            squares += weights.iter().map(|&z| norm(z)).sum::<f64>();
+            let weights = worst_case::magnitudes(&weights);
+            rounded += worst_case::encoding(&weights, weight_scale);
+            for (row, weight) in weights.into_iter().enumerate() {
+                row_sums[row] += weight;
+                largest[row] += weight * a.worst.largest[(row + offset.columns) % count];
+            }
         }
+        let row_sum = worst_case::most(&row_sums);
+        // Each rotated ciphertext has its own error, and so do the sums of each giant step.
+        let rotated = a.worst.error + switch / a.scale.to_f64();
+        let stages = plan.sum().stages as f64;
+        let error = rotated * row_sum
+            + (a.worst.magnitude() + rotated) * rounded
+            + 2.0 * stages * switch / (a.scale * weight_scale).to_f64();
+        Self { slots, squares, worst: WorstCase { largest, error, ..a.worst } }
     }
-    let row_sum = worst_case::most(&row_sums);
-    // Each rotated ciphertext has its own error, and so do the sums of each giant step.
-    let rotated = a.error + switch / scale.to_f64();
-    let stages = plan.sum().stages as f64;
-    let error = rotated * row_sum
-        + (a.magnitude() + rotated) * rounded
-        + 2.0 * stages * switch / (scale * weight_scale).to_f64();
-    WorstCase { largest, error, ..*a }
 }
 
 /// Returns `k < N/2` for `g = 5^k` or `-5^k mod 2N`, and whether `g` conjugates.
