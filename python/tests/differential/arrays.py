@@ -21,7 +21,7 @@ FACTOR = 2.0**6
 
 # Names of small rings, their levels and, where they bootstrap, the bits that this leaves.
 LEVELED = {"n13": 3, "n14": 7, "n15": 15, "n16-d24": 24, "n16": 33}
-BOOTSTRAPPED = {"n16-boot-high": 36.0, "n16-boot-real": 18.0, "n16-boot": 17.0, "n16-boot-fast": 9.0, "n15-boot": 13.0}
+BOOTSTRAPPED = {"n16-boot-high": 36.0, "n16-boot-real": 18.0, "n16-boot": 17.0, "n16-boot-fast": 9.0, "n15-boot": 13.0, "n15-boot-net": 9.0}
 SMALL = 10
 """`log2` of the degree of small rings."""
 

@@ -695,6 +695,7 @@ fn named_sets() {
         ("n16-boot-h48", 13, 20.0),
         ("n16-boot-fast", 8, 12.0),
         ("n15-boot", 4, 15.0),
+        ("n15-boot-net", 7, 11.0),
         ("n16-boot-high", 8, 40.0),
     ] {
         let set = preset(name).unwrap();

@@ -23,7 +23,7 @@ pub fn preset(name: &str) -> Result<BootstrapPreset> {
 /// Returns every named set.
 #[must_use]
 pub fn presets() -> Vec<BootstrapPreset> {
-    let mut all = vec![complex(), real(), heavy(), fast(), small_ring(), high()];
+    let mut all = vec![complex(), real(), heavy(), fast(), small_ring(), networks(), high()];
     all.extend(reproductions());
     all
 }
@@ -313,6 +313,32 @@ fn small_ring() -> BootstrapPreset {
     )
 }
 
+/// Has the sine of [`fast`] in the ring of [`small_ring`]. Real slots need one reduction, and levels
+/// of 30 bits are seven: a polynomial of degree 63 and a map.
+fn networks() -> BootstrapPreset {
+    let sine = fast().bootstrap.eval_mod;
+    let set = small_ring();
+    let bootstrap = BootstrapSpec { values: Values::Real, eval_mod: sine, ..set.bootstrap };
+    let chain = Chain {
+        single_bits: 30.0,
+        reserved_bits: None,
+        usable_bits: vec![30.0],
+        usable: 7,
+        high_bits: 42.0,
+        base_bits: 49.95,
+        p_bits: vec![48.0; 2],
+        extra_p_bits: vec![48.0; 4],
+    };
+    BootstrapPreset::new(
+        "n15-boot-net",
+        "bootstrapping of 2^14 real slots, 12 bits, 7 levels of 30 bits; 128 bits",
+        "sized for layers of networks in the largest modulus at 128 bits",
+        chain.spec(&bootstrap),
+        bootstrap,
+        13.0,
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -352,7 +378,7 @@ mod tests {
 
     #[test]
     fn summaries_state_the_usable_levels() {
-        for set in [small_ring(), fast(), complex(), heavy(), high()] {
+        for set in [small_ring(), networks(), fast(), complex(), heavy(), high()] {
             let words = format!(" {} levels", usable_levels(&set));
             assert!(set.preset.summary.contains(&words), "{}: {words}", set.preset.name);
         }
