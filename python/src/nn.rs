@@ -11,13 +11,13 @@ use pyo3::{prelude::*, types::PyBytes};
 use std::{
     io::{Read, Seek, SeekFrom},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 use sudare::{
     ckks::{Ciphertext, Decryptor, Evaluator, Params, SymmetricEncryptor, serial},
     rlwe::{EvaluationKeys, KeyGenerator, KeyRequest, SecretKey},
 };
-use sudare_apps::nn::{self, HiddenPlan, NnError, Options, Outline, Plan, Ranges};
+use sudare_apps::nn::{self, HiddenPlan, NnError, Options, Outline, Plan, Prepared, Ranges};
 use sudare_roles::{
     error::Error as Engine,
     os::files::{self, Access, NewFile},
@@ -53,7 +53,33 @@ pub struct NetworkSecret {
 
 /// Computes on encrypted samples. For the server.
 #[pyclass(frozen, module = "sudare._native")]
-pub struct NetworkKeys(Arc<EvaluationKeys>);
+pub struct NetworkKeys {
+    keys: Arc<EvaluationKeys>,
+    /// The preparation for the last plan. It takes seconds for a deep network, and every run uses it.
+    ready: Arc<Mutex<Option<Ready>>>,
+}
+
+/// What the runs of a plan have in common.
+#[derive(Clone)]
+struct Ready {
+    plan: Arc<Plan>,
+    evaluator: Arc<Evaluator>,
+    prepared: Arc<Prepared<Evaluator>>,
+}
+
+impl Ready {
+    fn new(plan: &Arc<Plan>, keys: Arc<EvaluationKeys>) -> Result<Self> {
+        let evaluator = Evaluator::new(plan.params(), keys)?;
+        let prepared = Arc::new(plan.prepare(&evaluator)?);
+        Ok(Self { plan: Arc::clone(plan), evaluator: Arc::new(evaluator), prepared })
+    }
+}
+
+impl NetworkKeys {
+    fn new(keys: EvaluationKeys) -> Self {
+        Self { keys: Arc::new(keys), ready: Arc::default() }
+    }
+}
 
 /// Encrypted samples of one run, or their results.
 #[pyclass(frozen, module = "sudare._native")]
@@ -204,6 +230,14 @@ impl Network {
         })
     }
 
+    /// Returns the network with activations fitted to these samples.
+    fn fitted(&self, py: Python<'_>, data: Samples, degree: usize, margin: f64) -> Result<Self> {
+        let network = Arc::clone(&self.0);
+        job::run(py, None, move |_| {
+            Ok(Self(Arc::new(network.fitted(&slices(&rows(data)?), degree, margin)?)))
+        })
+    }
+
     /// Returns, as JSON, the knowledge of a server if weights are encrypted.
     fn outline(&self, py: Python<'_>, ranges: String, precision_bits: f64) -> Result<String> {
         job::detached(py, || {
@@ -296,13 +330,17 @@ impl NetworkPlan {
         batch: &NetworkBatch,
     ) -> Result<NetworkBatch> {
         let plan = Arc::clone(&self.0);
-        let keys = Arc::clone(&keys.0);
+        let own = Arc::clone(&keys.keys);
+        let ready = Arc::clone(&keys.ready);
         let inputs = Arc::clone(&batch.ciphertexts);
         let samples = batch.samples;
         job::run(py, None, move |_| {
-            let evaluator = Evaluator::new(plan.params(), keys)?;
-            let prepared = plan.prepare(&evaluator)?;
-            let ciphertexts = Arc::new(plan.run(&evaluator, &prepared, &inputs)?);
+            let mut ready = ready.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = ready.take().filter(|known| Arc::ptr_eq(&known.plan, &plan));
+            let known = known.map_or_else(|| Ready::new(&plan, own), Ok)?;
+            let Ready { evaluator, prepared, .. } = ready.insert(known).clone();
+            drop(ready);
+            let ciphertexts = Arc::new(plan.run(&*evaluator, &prepared, &inputs)?);
             Ok(NetworkBatch { ciphertexts, samples })
         })
     }
@@ -456,7 +494,7 @@ impl HiddenNetworkPlan {
         batch: &NetworkBatch,
     ) -> Result<NetworkBatch> {
         let plan = Arc::clone(&self.0);
-        let keys = Arc::clone(&keys.0);
+        let keys = Arc::clone(&keys.keys);
         let weights = Arc::clone(&weights.0);
         let inputs = Arc::clone(&batch.ciphertexts);
         job::run(py, None, move |_| {
@@ -538,7 +576,7 @@ fn generate_keys(params: &Params, needed: &KeyRequest) -> Result<(NetworkSecret,
     let mut keygen = KeyGenerator::new(params.rlwe())?;
     let secret = keygen.secret_key()?;
     let keys = keygen.evaluation_keys(&secret, needed)?;
-    Ok((NetworkSecret::new(params, secret)?, NetworkKeys(Arc::new(keys))))
+    Ok((NetworkSecret::new(params, secret)?, NetworkKeys::new(keys)))
 }
 
 fn open_secret(
@@ -560,7 +598,7 @@ fn open_secret(
 
 fn read_keys(params: &Params, data: &[u8]) -> Result<NetworkKeys> {
     let reader = serial::Reader::new(data, data.len() as u64)?;
-    Ok(NetworkKeys(Arc::new(reader.evaluation_keys(params)?)))
+    Ok(NetworkKeys::new(reader.evaluation_keys(params)?))
 }
 
 fn write_keys<'py>(
@@ -569,7 +607,7 @@ fn write_keys<'py>(
     keys: &NetworkKeys,
 ) -> Result<Bound<'py, PyBytes>> {
     let params = params.clone();
-    let keys = Arc::clone(&keys.0);
+    let keys = Arc::clone(&keys.keys);
     let file = job::run(py, None, move |progress| {
         evaluation_key_file(&params, &keys, &serial::Label::default(), progress)
     })?;

@@ -28,6 +28,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -80,6 +81,9 @@ def __dir__() -> list[str]:
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
 """Real numbers."""
+
+_FEW_SAMPLES = 500
+"""With fewer samples, fitted activations come with a warning."""
 
 
 class Network:
@@ -204,6 +208,35 @@ class Network:
         """
         return self._native.forward(self._samples(samples))
 
+    def fitted(
+        self, calibration: npt.ArrayLike, degree: int = 63, *, margin: float = 1.35
+    ) -> Network:
+        """Fits a polynomial to each activation, by the numbers that samples lead to.
+
+        `predict` of a fitted network computes with the polynomials, the same as on encrypted samples. Deep
+        networks with `relu` need it: polynomials of the range alone are far off where most numbers are. Who
+        gets the network learns how its numbers are distributed.
+
+        Parameters
+        ----------
+        calibration : array_like
+            Samples like the expected ones, 1,000 or more. With fewer than 500 you get a warning, because other
+            samples may leave the ranges, and are refused then.
+        degree : int, default 63
+            The degree of the polynomials. Degree 63 takes six levels, 31 takes five.
+        margin : float, default 1.35
+            The factor that widens the range of each activation.
+        """
+        rows, widened = self._samples(calibration), real(margin, "margin")
+        native = self._native.fitted(rows, whole(degree, "degree"), widened)
+        if len(rows) < _FEW_SAMPLES:
+            warnings.warn(
+                f"{len(rows)} samples are few to fit activations to: other samples may leave the ranges, and"
+                " are refused then. Pass 1,000 or more",
+                stacklevel=2,
+            )
+        return Network(native)
+
     def _samples(self, samples: npt.ArrayLike) -> Numbers:
         return _matrix(samples, self.input_shape)
 
@@ -237,6 +270,12 @@ class Explanation(Facts):
     """The number of evaluation keys."""
     key_bytes: int
     """Bytes of the evaluation keys."""
+    diagonals: int
+    """The number of encoded diagonals of the matrices of layers."""
+    matrix_bytes: int
+    """Memory of the encoded matrices of layers and of bootstrapping."""
+    memory_bytes: int
+    """Memory of keys and encoded matrices on the server."""
     bootstrapping: str | None
     """The parameter set for bootstrapping, if there is any."""
     bootstraps: int
@@ -252,6 +291,7 @@ class Explanation(Facts):
             "levels": str(self.levels),
             "bootstrapping": _bootstrapping(self.bootstrapping, self.bootstraps),
             "evaluation keys": f"{self.keys}, {megabytes(self.key_bytes)}",
+            "memory of the server": f"{megabytes(self.memory_bytes)} of keys and matrices",
             "samples": f"up to {self.samples} in a run",
             "inputs": f"{self.inputs} ciphertexts, {megabytes(self.input_bytes)}",
             "outputs": f"{self.outputs} ciphertexts",

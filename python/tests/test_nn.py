@@ -192,8 +192,8 @@ def test_deep_networks_are_planned_with_bootstrapping() -> None:
     samples = np.random.default_rng(5).uniform(-1, 1, (40, 8))
     plan = nn.plan(network, 1, calibration=samples)
     explanation = plan.explain()
-    assert explanation.bootstrapping == "n16-boot-real" and explanation.log_n == 16
-    assert 1 < explanation.bootstraps < 40 and explanation.seconds > 0.3 * explanation.bootstraps
+    assert explanation.bootstrapping == "n15-boot-net" and explanation.log_n == 15
+    assert 1 < explanation.bootstraps < 40 and explanation.seconds > 0.1 * explanation.bootstraps
     found = plan.simulate(samples[:1])
     assert np.abs(found.results - network.predict(samples[:1])).max() < 0.05
     shallow = nn.plan(nn.Network.dense(layers([8, 8, 8])), 1, calibration=samples).explain()
@@ -272,10 +272,6 @@ def test_misuse_is_refused() -> None:
         nn.Network.dense([(np.zeros((2, 3)), np.zeros(4))])
     with pytest.raises(errors.NnError):
         nn.Network.describe([3], [{"attention": {}}])
-    steep = [(300 * weights, bias) for weights, bias in layers([2] * 30)]
-    deep = nn.Network.dense(steep, activation={"tanh": {"degree": 255}})
-    with pytest.raises(errors.NnError):
-        nn.plan(deep, 1, calibration=np.ones((2, 2)), precision_bits=20)
     with pytest.raises(errors.NnError, match="the shape"):
         nn.Network.describe([3], [{"residual": {"layers": [{"select": [0, 1]}]}}])
 
@@ -488,3 +484,40 @@ def test_models_and_steps_that_are_no_layers_are_refused() -> None:
     ]:
         with pytest.raises(errors.UnsupportedError, match=says):
             nn.Network.from_sklearn(model)
+
+
+def test_fitted_activations_are_the_least_squares_of_numpy() -> None:
+    (first, last) = layers([20, 30, 4])
+    relu = nn.Network.dense([first, last], activation={"relu": {"degree": 7}})
+    x = np.random.default_rng(8).uniform(-1, 1, (600, 20))
+    numbers = x @ first[0].T + first[1]
+    size = 1.5 * np.abs(numbers).max()
+    # The numbers, and a hundredth of the weight by the density of Chebyshev polynomials.
+    nodes = np.cos(np.pi * (np.arange(2000) + 0.5) / 2000)
+    t = np.concatenate([numbers.ravel() / size, nodes])
+    weight = np.r_[np.full(numbers.size, 0.99 / numbers.size), np.full(2000, 0.01 / 2000)]
+    fit = np.polynomial.chebyshev.Chebyshev.fit(
+        t, np.maximum(size * t, 0), 15, w=np.sqrt(weight), domain=[-1, 1]
+    )
+    expected = fit(numbers / size) @ last[0].T + last[1]
+    network = relu.fitted(x, 15, margin=1.5)
+    found = network.predict(x)
+    # The numbers are in bins of which each counts at its centre.
+    assert np.abs(found - expected).max() < 2e-3 * np.abs(expected).max()
+    assert 1e-4 < np.abs(found - relu.predict(x)).max() < 0.2 * np.abs(expected).max()
+    plan = nn.plan(network, 1, calibration=x, precision_bits=12)
+    assert np.abs(plan.simulate(x[:1]).results - found[:1]).max() < 1e-6
+    assert np.abs(plan.execute(x[:1]) - found[:1]).max() < 6 * plan.explain().error
+    with pytest.warns(UserWarning, match="499 samples are few"):
+        relu.fitted(x[:499], 15)
+    with pytest.raises(errors.NnError):
+        nn.plan(network, 1, calibration=9 * x)
+
+
+def test_plans_predict_the_memory_of_a_server() -> None:
+    network = nn.Network.dense(layers([16, 16, 3]))
+    samples = np.random.default_rng(5).uniform(-1, 1, (5, 16))
+    found = nn.plan(network, 1, calibration=samples).explain()
+    assert found.diagonals == 16 + 4 and found.matrix_bytes > 2**13 * 8
+    assert found.memory_bytes > found.matrix_bytes + found.key_bytes
+    assert nn.plan(network, 5, calibration=samples).explain().matrix_bytes == 0

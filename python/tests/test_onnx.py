@@ -606,6 +606,25 @@ EXPORTED: dict[str, tuple[int, Case]] = {
             {},
         ),
     ),
+    "dilations of groups": (
+        21,
+        (
+            (4, 9, 8),
+            [
+                N("Conv", ["x", "k"], ["1"], dilations=[2, 3], group=2, auto_pad="SAME_UPPER"),
+                FLAT,
+            ],
+            {"k": floats(6, 2, 3, 2)},
+        ),
+    ),
+    "dilations with strides and uneven padding": (
+        17,
+        (
+            (3, 11, 7),
+            [N("Conv", ["x", "k"], ["1"], dilations=[3, 2], strides=[2, 3], pads=[2, 0, 1, 3]), FLAT],
+            {"k": floats(2, 3, 3, 3)},
+        ),
+    ),
     "a constant of each feature": (
         17,
         (
@@ -841,3 +860,44 @@ def test_files_are_told_by_their_content(tmp_path: Path) -> None:
         nn.Network.load(tmp_path / "none.onnx")
     with pytest.raises(errors.FileError):
         nn.Network.load(tmp_path)
+
+
+def kernels(seed: int, size: tuple[int, int], **attributes: Any) -> Graph:
+    """A convolution of this kind, a square, and another one on the image that it leaves."""
+    group = attributes.get("group", 1)
+    graph = Graph((4, 9, 7), seed)
+    outputs = 8 if group == 4 else 6
+    graph.node("Conv", "x", graph.constant(outputs, 4 // group, *size), **attributes)
+    graph.node("Mul", graph.last, graph.last)
+    graph.node("Conv", graph.last, graph.constant(3, outputs, 2, 2), pads=[1, 0, 0, 1])
+    graph.node("Flatten", graph.last)
+    return graph
+
+
+KINDS: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {
+    "kernels of 1": ((1, 1), {}),
+    "kernels of 3": ((3, 3), {"pads": [1, 1, 1, 1]}),
+    "kernels of 5": ((5, 5), {"pads": [2, 2, 2, 2]}),
+    "stride 2": ((3, 3), {"pads": [1, 1, 1, 1], "strides": [2, 2]}),
+    "stride 3": ((3, 3), {"pads": [1, 1, 1, 1], "strides": [3, 3]}),
+    "uneven strides and padding": ((2, 3), {"pads": [2, 0, 1, 1], "strides": [1, 2]}),
+    "groups": ((3, 3), {"group": 2, "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "depthwise": ((3, 3), {"group": 4, "pads": [1, 1, 1, 1]}),
+    "dilation": ((3, 2), {"dilations": [2, 3], "pads": [2, 1, 2, 2]}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_convolutions_of_one_sample_are_those_of_onnx(tmp_path: Path, kind: str) -> None:
+    size, attributes = KINDS[kind]
+    graph = kernels(5, size, **attributes)
+    graph.save(tmp_path / "model.onnx")
+    samples = graph.samples(3)
+    expected = theirs(tmp_path / "model.onnx", samples)
+    network = nn.Network.load(tmp_path / "model.onnx")
+    assert np.abs(network.predict(samples) - expected).max() < 1e-5 * np.abs(expected).max()
+    plan = nn.plan(network, 1, calibration=samples, precision_bits=12)
+    found = plan.simulate(samples[:1]).results
+    assert np.abs(found - expected[:1]).max() < 1e-5 * np.abs(expected).max()
+    # A rotation for each weight of a kernel, not for each distance of features.
+    assert plan.explain().diagonals < 1000

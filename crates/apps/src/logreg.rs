@@ -64,6 +64,8 @@ mod spec;
 mod train;
 mod work;
 
+pub(crate) use sigmoid::solved;
+
 pub use error::{Error, Result};
 pub use job::Job;
 pub use plan::TrainPlan;

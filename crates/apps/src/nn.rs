@@ -50,10 +50,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 mod affine;
+mod diagonals;
 mod draft;
 mod error;
+mod fit;
 mod hidden;
 mod job;
+mod kernel;
+mod layout;
+mod map;
 mod model;
 pub(crate) mod onnx;
 mod options;

@@ -824,6 +824,10 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
         lambda w, layer: nn.Network.describe([3], [layer]),
         {"layer": "flatten"},
     ),
+    "nn.Network.fitted": (
+        lambda w, **o: w["network"].fitted(**o),
+        {"calibration": np.ones((500, 3)), "degree": 5, "margin": 1.35},
+    ),
     "nn.Network.predict": (lambda w, samples: w["network"].predict(samples), {"samples": np.ones((1, 3))}),
     "nn.plan": (
         lambda w, **o: nn.plan(**o),

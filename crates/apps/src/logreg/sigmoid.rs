@@ -163,7 +163,7 @@ pub(super) fn horner(coefficients: &[f64], x: f64) -> f64 {
 
 /// Solves symmetric positive definite equations by elimination. Each equation ends with its right
 /// side.
-fn solved(mut equations: Vec<Vec<f64>>) -> Vec<f64> {
+pub(crate) fn solved(mut equations: Vec<Vec<f64>>) -> Vec<f64> {
     let count = equations.len();
     // Positive definite equations need no search for pivots.
     for k in 0..count {

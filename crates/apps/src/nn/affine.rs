@@ -1,25 +1,23 @@
 //! Layers in the form computed on encrypted data: affine maps, each followed by a function.
 
-use core::ops::Range;
-
 use sudare::circuits::ckks::Polynomial;
 
 use super::{
     error::{NnError, Result, expect},
-    model::{Activation, Layer, Network, degree, each_window},
+    kernel::Kernel,
+    map::{Map, RowSize, Rows},
+    model::{Activation, Layer, Network, degree},
 };
-
-/// Maximum number of entries of a map.
-const MAX_ENTRIES: usize = 1 << 26;
 
 /// The largest multiple of a step that is encoded exactly.
 const LARGEST_MULTIPLE: f64 = (1 << 16) as f64;
 
-/// The map `weights x + bias`, with its nonzero weights.
+/// The sum of a linear map of each source of a stage and a bias.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Affine {
-    pub(super) inputs: usize,
-    pub(super) rows: Vec<Vec<(usize, f64)>>,
+    /// One map for each source, all with the same number of outputs. They stay apart, because the
+    /// values of sources are in different ciphertexts.
+    pub(super) maps: Vec<Map>,
     pub(super) bias: Vec<f64>,
     /// The number that all weights are small integer multiples of, if any.
     pub(super) step: Option<f64>,
@@ -36,7 +34,7 @@ pub(super) enum Function {
 /// An affine map and the function after it. The last stage has no function.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Stage {
-    /// The inputs of the map, side by side.
+    /// The values that the maps read.
     pub(super) sources: Vec<Source>,
     pub(super) affine: Affine,
     pub(super) function: Option<Function>,
@@ -51,171 +49,118 @@ pub(super) struct Source {
     pub(super) width: usize,
 }
 
-impl Affine {
-    fn identity(inputs: usize) -> Self {
-        let rows = (0..inputs).map(|i| vec![(i, 1.0)]).collect();
-        Self { inputs, rows, bias: vec![0.0; inputs], step: Some(1.0) }
-    }
+/// A source of a stage, with its map.
+#[derive(Clone, Copy)]
+pub(super) struct Part<'a> {
+    pub(super) source: Source,
+    pub(super) map: &'a Map,
+}
 
-    /// Returns the map of an affine layer, or `None` for other layers.
-    fn of_layer(layer: &Layer, input: &[usize], output: &[usize]) -> Option<Self> {
+/// The map of an affine layer.
+struct LayerMap {
+    map: Map,
+    bias: Vec<f64>,
+    step: Option<f64>,
+}
+
+impl LayerMap {
+    /// Returns the map of an affine layer, or `None` for other layers and for layers that change
+    /// shapes alone.
+    fn of(layer: &Layer, input: &[usize], output: &[usize]) -> Option<Self> {
         let inputs: usize = input.iter().product();
+        let outputs: usize = output.iter().product();
         let channel = |i: usize| i * input[0] / inputs;
-        let mut map = Self { inputs, rows: Vec::new(), bias: Vec::new(), step: None };
-        match layer {
-            Layer::Select(kept) => {
-                map.rows = kept.iter().map(|&index| vec![(index, 1.0)]).collect();
-                map.step = Some(1.0);
-            }
+        let rows = |rows| Map::Rows(Rows { inputs, rows });
+        let kernel = || Kernel::of_layer(layer, input, output).map(Map::Kernel);
+        Some(match layer {
+            Layer::Select(kept) => Self {
+                map: rows(kept.iter().map(|&index| vec![(index, 1.0)]).collect()),
+                bias: vec![0.0; outputs],
+                step: Some(1.0),
+            },
             Layer::Dense { weights, bias, step } => {
                 let row = |row: &Vec<f64>| {
                     let weights = row.iter().enumerate().filter(|(_, w)| **w != 0.0);
                     weights.map(|(i, w)| (i, step * w)).collect()
                 };
-                map.rows = weights.iter().map(row).collect();
-                map.bias.clone_from(bias);
-                map.step = step_of(*step, weights.iter().flatten());
+                Self {
+                    map: rows(weights.iter().map(row).collect()),
+                    bias: bias.clone(),
+                    step: step_of(*step, weights.iter().flatten()),
+                }
             }
             Layer::Convolution(convolution) => {
-                convolution.each_output(input, output, |channel, terms| {
-                    let terms = terms.iter().filter(|(_, w)| *w != 0.0);
-                    map.rows.push(terms.map(|&(i, w)| (i, convolution.step * w)).collect());
-                    map.bias.push(convolution.bias[channel]);
-                });
+                let places = outputs / convolution.kernels.len();
                 let weights = convolution.kernels.iter().flatten().flatten().flatten();
-                map.step = step_of(convolution.step, weights);
+                Self {
+                    map: kernel()?,
+                    bias: (0..outputs).map(|i| convolution.bias[i / places]).collect(),
+                    step: step_of(convolution.step, weights),
+                }
             }
-            Layer::AveragePool { window, stride } => {
-                let share = 1.0 / (window[0] * window[1]) as f64;
-                each_window(input, output, *window, *stride, |places| {
-                    map.rows.push(places.iter().map(|&place| (place, share)).collect());
-                });
-                map.step = Some(share);
-            }
-            Layer::Normalize { factors, offsets } => {
-                map.rows = (0..inputs).map(|i| vec![(i, factors[channel(i)])]).collect();
-                map.bias = (0..inputs).map(|i| offsets[channel(i)]).collect();
-                map.step = step_of(1.0, factors);
-            }
-            Layer::Flatten | Layer::Reshape(_) => return Some(Self::identity(inputs)),
+            Layer::AveragePool { window, .. } => Self {
+                map: kernel()?,
+                bias: vec![0.0; outputs],
+                step: Some(1.0 / (window[0] * window[1]) as f64),
+            },
+            Layer::Normalize { factors, offsets } => Self {
+                map: kernel().unwrap_or_else(|| {
+                    let row = |i| match factors[channel(i)] {
+                        0.0 => Vec::new(),
+                        factor => vec![(i, factor)],
+                    };
+                    rows((0..inputs).map(row).collect())
+                }),
+                bias: (0..inputs).map(|i| offsets[channel(i)]).collect(),
+                step: step_of(1.0, factors),
+            },
             Layer::Activation(Activation::Polynomial(coefficients))
                 if degree(coefficients) == 1 =>
             {
-                let offset = coefficients[0];
-                let factor = coefficients[1];
-                map.rows = (0..inputs).map(|i| vec![(i, factor)]).collect();
-                map.bias = vec![offset; inputs];
-                map.step = Some(factor.abs());
-            }
-            Layer::Activation(_) | Layer::Residual { .. } => return None,
-        }
-        map.bias.resize(map.rows.len(), 0.0);
-        Some(map)
-    }
-
-    /// Returns the composition: this map after `first`.
-    fn after(&self, first: &Self) -> Result<Self> {
-        let mut sums = vec![0.0; first.inputs];
-        let mut entries = 0;
-        let mut out = Self { inputs: first.inputs, rows: Vec::new(), bias: Vec::new(), step: None };
-        for (row, bias) in self.rows.iter().zip(&self.bias) {
-            let mut touched = Vec::new();
-            let mut constant = *bias;
-            for &(i, weight) in row {
-                constant += weight * first.bias[i];
-                for &(j, inner) in &first.rows[i] {
-                    touched.push(j);
-                    sums[j] += weight * inner;
+                Self {
+                    map: Map::of_factor(input, coefficients[1]),
+                    bias: vec![coefficients[0]; inputs],
+                    step: Some(coefficients[1].abs()),
                 }
             }
-            // Only touched sums are read and cleared, so a sparse row stays cheap.
-            touched.sort_unstable();
-            touched.dedup();
-            entries += touched.len();
-            // Row by row, before more memory is used.
-            if entries > MAX_ENTRIES {
-                let problem = format!("has affine layers that merge to over {MAX_ENTRIES} weights");
-                return Err(NnError::Network { problem });
+            Layer::Flatten | Layer::Reshape(_) | Layer::Activation(_) | Layer::Residual { .. } => {
+                return None;
             }
-            let row = touched.into_iter().map(|j| (j, core::mem::take(&mut sums[j])));
-            out.rows.push(row.filter(|(_, weight)| *weight != 0.0).collect());
-            out.bias.push(constant);
-        }
-        let step = self.step.zip(first.step).map(|(a, b)| a * b);
-        out.step = step.filter(|step| out.largest() <= LARGEST_MULTIPLE * step);
-        Ok(out)
+        })
     }
+}
 
-    /// Returns the sum of two maps with the same number of outputs. `place` maps the inputs of
-    /// `other` to inputs of the sum.
-    fn plus(mut self, other: &Self, inputs: usize, place: impl Fn(usize) -> usize) -> Self {
-        self.inputs = inputs;
-        for (row, added) in self.rows.iter_mut().zip(&other.rows) {
-            row.extend(added.iter().map(|&(i, weight)| (place(i), weight)));
-            row.sort_by_key(|&(i, _)| i);
-            row.dedup_by(|(i, weight), (kept, sum)| {
-                let same = i == kept;
-                if same {
-                    *sum += *weight;
-                }
-                same
-            });
-            row.retain(|&(_, weight)| weight != 0.0);
-        }
-        self.bias.iter_mut().zip(&other.bias).for_each(|(bias, added)| *bias += added);
-        self.step = self.step.filter(|step| other.step == Some(*step));
-        self.step = self.step.filter(|step| self.largest() <= LARGEST_MULTIPLE * step);
-        self
-    }
-
-    /// Returns, for each input, whether a weight touches it.
-    fn touched(&self) -> Vec<bool> {
-        let mut touched = vec![false; self.inputs];
-        self.rows.iter().flatten().for_each(|&(i, _)| touched[i] = true);
-        touched
-    }
-
-    /// Removes the inputs that are not in `kept`. No weight touches them.
-    fn keep(&mut self, kept: &[bool]) {
-        let mut places = Vec::with_capacity(kept.len());
-        let mut count = 0;
-        for &kept in kept {
-            places.push(count);
-            count += usize::from(kept);
-        }
-        self.rows.iter_mut().flatten().for_each(|(i, _)| *i = places[*i]);
-        self.inputs = count;
-    }
-
-    /// Returns the map of some of the inputs, without the bias.
-    pub(super) fn part(&self, inputs: Range<usize>) -> Self {
-        let within = |row: &Vec<(usize, f64)>| {
-            let row = row.iter().filter(|(i, _)| inputs.contains(i));
-            row.map(|&(i, weight)| (i - inputs.start, weight)).collect()
-        };
-        let rows: Vec<_> = self.rows.iter().map(within).collect();
-        Self { inputs: inputs.len(), bias: vec![0.0; rows.len()], rows, step: self.step }
+impl Affine {
+    pub(super) fn outputs(&self) -> usize {
+        self.bias.len()
     }
 
     /// Returns the largest magnitude of a weight.
-    pub(super) fn largest(&self) -> f64 {
-        self.rows.iter().flatten().fold(0.0, |most, (_, weight)| weight.abs().max(most))
+    fn largest(&self) -> f64 {
+        self.maps.iter().map(Map::largest).fold(0.0, f64::max)
+    }
+
+    fn sizes(&self) -> Vec<RowSize> {
+        let mut sizes = vec![RowSize::default(); self.outputs()];
+        self.maps.iter().for_each(|map| map.add_sizes(&mut sizes));
+        sizes
     }
 
     /// Returns the largest Euclidean norm of a row.
     pub(super) fn norm(&self) -> f64 {
-        let square = |row: &Vec<(usize, f64)>| row.iter().map(|(_, w)| w * w).sum::<f64>();
-        self.rows.iter().map(square).fold(0.0, f64::max).sqrt()
+        self.sizes().iter().map(|row| row.squares).fold(0.0, f64::max).sqrt()
     }
 
     /// Returns the maximum number of weights of a row.
     pub(super) fn widest(&self) -> usize {
-        self.rows.iter().map(Vec::len).max().unwrap_or(0)
+        self.sizes().iter().map(|row| row.count).max().unwrap_or(0)
     }
 
-    pub(super) fn apply(&self, x: &[f64]) -> Vec<f64> {
-        let dot = |row: &Vec<(usize, f64)>| row.iter().map(|&(i, w)| w * x[i]).sum::<f64>();
-        self.rows.iter().zip(&self.bias).map(|(row, bias)| dot(row) + bias).collect()
+    /// Returns the result for the values of the sources.
+    pub(super) fn apply<'a>(&self, values: impl IntoIterator<Item = &'a [f64]>) -> Vec<f64> {
+        let mut sum = self.bias.clone();
+        self.maps.iter().zip(values).for_each(|(map, x)| map.add_product(x, &mut sum));
+        sum
     }
 }
 
@@ -229,7 +174,7 @@ fn step_of<'a>(step: f64, weights: impl IntoIterator<Item = &'a f64>) -> Option<
 #[derive(Clone)]
 struct Open {
     sources: Vec<Source>,
-    /// The map, where `None` is the identity.
+    /// The map, where `None` is the identity of the only source.
     map: Option<Affine>,
 }
 
@@ -238,50 +183,61 @@ impl Open {
         Self { sources: vec![Source { value, width }], map: None }
     }
 
-    fn then(self, map: Affine) -> Result<Self> {
-        let map = match self.map {
-            Some(first) => map.after(&first)?,
-            None => map,
+    fn then(self, layer: LayerMap) -> Result<Self> {
+        let LayerMap { map, mut bias, step } = layer;
+        let Some(first) = self.map else {
+            let map = Some(Affine { maps: vec![map], bias, step });
+            return Ok(Self { map, ..self });
         };
-        Ok(Self { map: Some(map), ..self })
+        map.add_product(&first.bias, &mut bias);
+        let maps = first.maps.iter().map(|first| map.after(first)).collect::<Result<_>>()?;
+        let step = step.zip(first.step).map(|(a, b)| a * b);
+        Ok(Self { map: Some(Affine { maps, bias, step }.with_exact_step()), ..self })
     }
 
-    fn into_map(self) -> (Vec<Source>, Affine) {
-        let inputs = self.sources.iter().map(|source| source.width).sum();
-        (self.sources, self.map.unwrap_or_else(|| Affine::identity(inputs)))
+    /// Returns the sources and the map, whose results have this shape.
+    fn into_map(self, shape: &[usize]) -> (Vec<Source>, Affine) {
+        let identity = || Affine {
+            maps: vec![Map::of_factor(shape, 1.0)],
+            bias: vec![0.0; shape.iter().product()],
+            step: Some(1.0),
+        };
+        (self.sources, self.map.unwrap_or_else(identity))
     }
 
-    /// Returns the sum with another map that has the same number of outputs.
-    fn plus(self, other: Self) -> Self {
-        let ((mut sources, map), (added, other)) = (self.into_map(), other.into_map());
-        sources.extend(
-            added.iter().filter(|&source| !sources.contains(source)).copied().collect::<Vec<_>>(),
-        );
-        let place: Vec<usize> = added
-            .iter()
-            .flat_map(|source| {
-                let before = sources.iter().take_while(|&other| other != source);
-                let first: usize = before.map(|source| source.width).sum();
-                first..first + source.width
-            })
-            .collect();
-        let inputs = sources.iter().map(|source| source.width).sum();
-        Self { map: Some(map.plus(&other, inputs, |i| place[i])), sources }
+    /// Returns the sum with another map whose results have the same shape.
+    fn plus(self, other: Self, shape: &[usize]) -> Result<Self> {
+        let (mut sources, mut sum) = self.into_map(shape);
+        let (added, other) = other.into_map(shape);
+        for (source, map) in added.into_iter().zip(other.maps) {
+            match sources.iter().position(|&known| known == source) {
+                Some(i) => sum.maps[i] = sum.maps[i].plus(&map)?,
+                None => {
+                    sources.push(source);
+                    sum.maps.push(map);
+                }
+            }
+        }
+        sum.bias.iter_mut().zip(&other.bias).for_each(|(bias, added)| *bias += added);
+        sum.step = sum.step.filter(|step| other.step == Some(*step));
+        Ok(Self { map: Some(sum.with_exact_step()), sources })
     }
 
-    fn close(self, function: Option<Function>) -> Stage {
-        let (sources, affine) = self.into_map();
-        let mut stage = Stage { sources, affine, function };
-        // Inputs that are multiplied by zeros only are dropped.
-        let touched = stage.affine.touched();
-        let spans: Vec<_> = stage.spans().collect();
-        let used = |span: &Range<usize>| touched[span.clone()].contains(&true);
-        let kept: Vec<_> =
-            spans.iter().flat_map(|(_, span)| vec![used(span); span.len()]).collect();
-        stage.affine.keep(&kept);
-        stage.sources =
-            spans.iter().filter(|(_, span)| used(span)).map(|&(source, _)| source).collect();
-        stage
+    fn close(self, shape: &[usize], function: Option<Function>) -> Stage {
+        let (sources, mut affine) = self.into_map(shape);
+        let parts = sources.into_iter().zip(affine.maps);
+        // Sources that are multiplied by zeros only are dropped.
+        let (sources, maps) = parts.filter(|(_, map)| !map.is_zero()).unzip();
+        affine.maps = maps;
+        Stage { sources, affine, function }
+    }
+}
+
+impl Affine {
+    /// Forgets a step of which weights are multiples too large to be exact.
+    fn with_exact_step(mut self) -> Self {
+        self.step = self.step.filter(|step| self.largest() <= LARGEST_MULTIPLE * step);
+        self
     }
 }
 
@@ -292,44 +248,53 @@ impl Open {
 pub(super) fn stages(network: &Network) -> Result<Vec<Stage>> {
     let mut stages = Vec::new();
     let input = Open::of(0, network.inputs());
-    let end = add_layers(network.layers(), network.input(), input, &mut stages)?;
-    stages.push(end.close(None));
+    let (end, end_shape) = add_layers(network.layers(), network.input(), input, &mut stages)?;
+    stages.push(end.close(&end_shape, None));
     // The scales of a layer follow from the size of its weights.
-    match stages.iter().any(|stage| stage.affine.largest() == 0.0) {
+    match stages.iter().any(|stage| stage.affine.maps.is_empty()) {
         true => Err(NnError::Network { problem: "has a layer whose weights are all zero".into() }),
         false => Ok(stages),
     }
 }
 
 /// Adds the stages of layers for inputs of this shape. The map after the last function stays open.
+/// Returns it with the shape of its results.
 fn add_layers(
     layers: &[Layer],
     shape: &[usize],
     mut open: Open,
     stages: &mut Vec<Stage>,
-) -> Result<Open> {
+) -> Result<(Open, Vec<usize>)> {
     let mut shape = shape.to_vec();
     for layer in layers {
         let output = layer.shape(&shape).map_err(|problem| NnError::Network { problem })?;
         open = match layer {
             Layer::Residual { layers, shortcut } => {
-                let branch = add_layers(layers, &shape, open.clone(), stages)?;
-                branch.plus(add_layers(shortcut, &shape, open, stages)?)
+                let (branch, _) = add_layers(layers, &shape, open.clone(), stages)?;
+                let (added, _) = add_layers(shortcut, &shape, open, stages)?;
+                branch.plus(added, &output)?
             }
-            _ => match (Affine::of_layer(layer, &shape, &output), layer) {
+            _ => match (LayerMap::of(layer, &shape, &output), layer) {
                 (Some(map), _) => open.then(map)?,
-                (None, Layer::Activation(activation)) => add_function(activation, open, stages),
+                (None, Layer::Activation(activation)) => {
+                    add_function(activation, open, &shape, stages)
+                }
                 (None, _) => open,
             },
         };
         shape = output;
     }
-    Ok(open)
+    Ok((open, shape))
 }
 
-fn add_function(activation: &Activation, open: Open, stages: &mut Vec<Stage>) -> Open {
-    let mut stage = open.close(None);
-    let width = stage.affine.rows.len();
+fn add_function(
+    activation: &Activation,
+    open: Open,
+    shape: &[usize],
+    stages: &mut Vec<Stage>,
+) -> Open {
+    let mut stage = open.close(shape, None);
+    let width = stage.affine.outputs();
     let mut after = Open::of(stages.len() + 1, width);
     stage.function = Some(match activation {
         Activation::Square => Function::Square,
@@ -338,9 +303,9 @@ fn add_function(activation: &Activation, open: Open, stages: &mut Vec<Stage>) ->
             // The polynomial is `curve (x + centre)^2 + offset - curve centre^2`.
             let centre = slope / (2.0 * curve);
             stage.affine.bias.iter_mut().for_each(|bias| *bias += centre);
-            let rows = (0..width).map(|i| vec![(i, curve)]).collect();
             let bias = vec![offset - curve * centre * centre; width];
-            after.map = Some(Affine { inputs: width, rows, bias, step: Some(curve.abs()) });
+            let maps = vec![Map::of_factor(shape, curve)];
+            after.map = Some(Affine { maps, bias, step: Some(curve.abs()) });
             Function::Square
         }
         other => Function::Of(other.clone()),
@@ -355,13 +320,9 @@ impl Stage {
         matches!(&self.sources[..], [source] if source.value == number)
     }
 
-    /// Returns each source with its places among the inputs of the map.
-    pub(super) fn spans(&self) -> impl Iterator<Item = (Source, Range<usize>)> {
-        self.sources.iter().scan(0, |first, &source| {
-            let span = *first..*first + source.width;
-            *first = span.end;
-            Some((source, span))
-        })
+    /// Returns each source with its map.
+    pub(super) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        self.sources.iter().zip(&self.affine.maps).map(|(&source, map)| Part { source, map })
     }
 
     /// Applies the function after the map, exactly.
@@ -370,36 +331,28 @@ impl Stage {
             y.iter_mut().for_each(|y| *y = function.value(*y));
         }
     }
-
-    /// Returns the inputs of the map, from the values of all sources.
-    pub(super) fn gather<'a, T>(&self, values: &'a [Vec<T>]) -> Vec<&'a T> {
-        self.sources.iter().flat_map(|source| &values[source.value]).collect()
-    }
 }
 
-/// Drops the features of a sample that no weight touches, and returns the indices of the others.
-pub(super) fn keep_used(stages: &mut [Stage]) -> Vec<usize> {
-    let of_sample = |stage: &Stage| stage.spans().find(|(source, _)| source.value == 0);
+/// Drops the features of a sample that no weight touches, and returns the indices of the others. With
+/// `images`, the images that kernels read stay whole, because their places matter.
+pub(super) fn keep_used(stages: &mut [Stage], images: bool) -> Result<Vec<usize>> {
     let mut used = Vec::new();
-    for stage in stages.iter() {
-        let Some((source, span)) = of_sample(stage) else { continue };
-        used.resize(source.width, false);
-        let touched = stage.affine.touched();
-        used.iter_mut().zip(&touched[span]).for_each(|(used, touched)| *used |= touched);
+    for part in stages.iter().flat_map(Stage::parts).filter(|part| part.source.value == 0) {
+        used.resize(part.source.width, false);
+        match part.map {
+            Map::Kernel(_) if images => used.fill(true),
+            map => used.iter_mut().zip(map.touched()).for_each(|(used, touched)| *used |= touched),
+        }
     }
     let count = used.iter().filter(|&&used| used).count();
     for stage in stages {
-        let Some((_, span)) = of_sample(stage) else { continue };
-        let mut kept = vec![true; stage.affine.inputs];
-        kept[span].copy_from_slice(&used);
-        stage.affine.keep(&kept);
-        stage
-            .sources
-            .iter_mut()
-            .filter(|source| source.value == 0)
-            .for_each(|source| source.width = count);
+        let parts = stage.sources.iter_mut().zip(&mut stage.affine.maps);
+        for (source, map) in parts.filter(|(source, _)| source.value == 0) {
+            map.keep(&used)?;
+            source.width = count;
+        }
     }
-    (0..used.len()).filter(|&i| used[i]).collect()
+    Ok((0..used.len()).filter(|&i| used[i]).collect())
 }
 
 impl Function {
@@ -425,6 +378,9 @@ impl Function {
             }
             // The kink makes interpolation overshoot, so this is a least-squares fit.
             Activation::Relu { degree } => Polynomial::least_squares(exact, range, *degree),
+            Activation::Fitted { range, coefficients, .. } => {
+                Polynomial::chebyshev_series(coefficients.clone(), -range..*range)
+            }
             Activation::Gelu { degree }
             | Activation::Sigmoid { degree }
             | Activation::Tanh { degree } => Polynomial::chebyshev(exact, range, *degree),
@@ -444,8 +400,8 @@ pub(super) fn walk(
     expect("features of a sample", sample.len(), needed.map_or(0, |source| source.width))?;
     let mut values = vec![sample.to_vec()];
     for (i, stage) in stages.iter().enumerate() {
-        let x: Vec<f64> = stage.gather(&values).into_iter().copied().collect();
-        let mut y = stage.affine.apply(&x);
+        let sources = stage.sources.iter().map(|source| &values[source.value][..]);
+        let mut y = stage.affine.apply(sources);
         apply(i, &mut y)?;
         values.push(y);
     }

@@ -24,7 +24,7 @@ const MIN_BITS: f64 = 7.0;
 /// Bits between a value and the modulus, for the sign and for primes that miss their nominal size.
 const ROOM_BITS: f64 = 2.0;
 /// Bits of the scale above the precision, in chains of one scale.
-pub(super) const SCALE_ROOM_BITS: f64 = 6.0;
+const SCALE_ROOM_BITS: f64 = 6.0;
 /// Tolerance of sums of the sizes of primes.
 const SLACK_BITS: f64 = 0.3;
 
@@ -41,7 +41,7 @@ pub(super) struct Draft {
 
 /// Drafts the smallest ring for a network that needs `2^log2_slots` slots, with the compact chain
 /// if possible.
-pub(super) fn draft(job: &Job<'_>, log2_slots: u32) -> Result<Draft> {
+pub(super) fn draft(job: &Job, log2_slots: u32) -> Result<Draft> {
     let stages = &job.stages;
     let squares = |stage: &Stage| !matches!(stage.function, Some(Function::Of(_)));
     let chained = stages.iter().enumerate().all(|(k, stage)| stage.follows(k));
@@ -71,7 +71,7 @@ type Needed = (usize, f64);
 /// Drafts a chain for networks of squares without residual blocks. Products with weights are not
 /// rescaled. Each level has the bits that its square needs. The last square is not rescaled if that
 /// is unnecessary.
-fn compact_chain(job: &Job<'_>, log_n: u32) -> core::result::Result<Draft, Needed> {
+fn compact_chain(job: &Job, log_n: u32) -> core::result::Result<Draft, Needed> {
     let Job { ranges, options, stages, .. } = job;
     let both = [true, false].map(|rescaled| {
         let rescales = stages.len().saturating_sub(if rescaled { 1 } else { 2 });
@@ -185,8 +185,8 @@ fn cut(levels: &[f64], log_n: u32) -> Option<(Vec<Vec<f64>>, f64)> {
 
 /// Drafts levels of one scale. Each affine map uses one level, and each function the levels of its
 /// polynomial.
-fn even_chain(job: &Job<'_>, log_n: u32) -> Result<core::result::Result<Draft, Needed>> {
-    let Job { ranges, options, stages, polynomials } = job;
+fn even_chain(job: &Job, log_n: u32) -> Result<core::result::Result<Draft, Needed>> {
+    let Job { ranges, options, stages, polynomials, .. } = job;
     let log2_scale = Errors::new(log_n).rounding + options.precision_bits + SCALE_ROOM_BITS;
     let scale = Scale::from_log2(log2_scale);
     let mut levels = 0;
@@ -208,8 +208,23 @@ fn even_chain(job: &Job<'_>, log_n: u32) -> Result<core::result::Result<Draft, N
     })
 }
 
-/// Returns the levels of a polynomial of numbers within `[-r, r]`, and its largest magnitude at the
-/// ends. `None` stands for a square.
+/// Returns the number that arguments and values of polynomials up to `r` are encrypted as parts of.
+///
+/// Polynomials bring their argument to `[-1, 1]`. As a change of scale this is free, if the map
+/// before has that scale. With values as parts, too, the scale of the weights between them is not
+/// less. Numbers below 1 would need a larger scale, for which moduli have no room.
+pub(super) fn part_of(r: f64) -> Scale {
+    Scale::from_f64(r.max(1.0))
+}
+
+/// Returns the largest magnitude of a polynomial at the ends of `[-r, r]`.
+pub(super) fn most_at_ends(polynomial: &Polynomial, r: f64) -> f64 {
+    let [low, high] = [-r, r].map(|x| polynomial.evaluate(x).abs());
+    low.max(high)
+}
+
+/// Returns the levels of a polynomial of numbers within `[-r, r]`, encrypted as parts of `r` if that
+/// is above 1, and its largest magnitude at the ends. `None` stands for a square.
 pub(super) fn depth_and_most(
     polynomial: Option<&Polynomial>,
     r: f64,
@@ -220,7 +235,7 @@ pub(super) fn depth_and_most(
     // Any chain that is long enough shows the depth.
     let log2_q = (0..=LEVELS).map(|l| 80.0 + scale.log2() * l as f64).collect();
     let chain = Chain::new(vec![scale; LEVELS], log2_q);
-    let plan = polynomial.plan(&chain, Level(LEVELS as u32), scale, scale)?;
-    let ends = [-r, r].map(|x| polynomial.evaluate(x).abs());
-    Ok((plan.depth(), ends[0].max(ends[1])))
+    let part = scale / part_of(r);
+    let plan = polynomial.plan(&chain, Level(LEVELS as u32), part, scale)?;
+    Ok((plan.depth(), most_at_ends(polynomial, r)))
 }

@@ -21,9 +21,10 @@ use sudare::{
 use sudare_arith::{par, real};
 
 use super::{
-    affine::{Affine, Source, stages, walk},
+    affine::{Source, stages, walk},
     error::{NnError, Result, expect},
     job::Job,
+    map::Map,
     model::Network,
     options::Packing,
     outline::Outline,
@@ -143,16 +144,16 @@ impl HiddenPlan {
         Self::of(&job, setup, outline)
     }
 
-    fn of(job: &Job<'_>, setup: Setup, outline: &Outline) -> Result<Self> {
+    fn of(job: &Job, setup: Setup, outline: &Outline) -> Result<Self> {
         let design = Design { job, setup: &setup };
         let (level, scale) = setup.input;
-        let mut values = vec![Value { level, scale, period: slots_of_sample(outline) }];
+        let mut values = vec![Value { level, scale }];
         let mut layers = Vec::new();
         let mut keys = KeyRequest::new();
         for (number, stage) in job.stages.iter().enumerate() {
             let (level, sources) = design.taken(number, &values);
             let (below, out) = design.below(number, level)?;
-            let rows = stage.affine.rows.len().next_power_of_two();
+            let rows = stage.affine.outputs().next_power_of_two();
             let matrix = |(source, value): (&Source, &Value)| {
                 HiddenMatrix::new(rows, *source, *value, &setup.params, (level, out))
             };
@@ -161,11 +162,12 @@ impl HiddenPlan {
             for matrix in &matrices {
                 keys |= matrix.required_keys(setup.params.log_n(), level, below);
             }
-            let mapped = Value { level: below, scale: out, period: rows };
+            let mapped = Value { level: below, scale: out };
             let (after, value) = design.after(number, mapped, &mut keys)?;
             layers.push(HiddenLayer { level, matrices, bias: (below, out), after });
             values.push(value);
         }
+        let keys = setup.all_keys(keys);
         let Setup { params, input, refresh, .. } = setup;
         Ok(Self { outline: outline.clone(), params, input, layers, refresh, keys })
     }
@@ -272,8 +274,8 @@ impl HiddenPlan {
         self.check_network(network)?;
         let mut first = 0;
         for (stage, layer) in stages(network)?.iter().zip(&self.layers) {
-            for (matrix, (_, span)) in layer.matrices.iter().zip(stage.spans()) {
-                let dense = matrix.dense(&stage.affine.part(span));
+            for (matrix, map) in layer.matrices.iter().zip(&stage.affine.maps) {
+                let dense = matrix.dense(map);
                 for start in (0..matrix.diagonals()).step_by(CHUNK) {
                     let numbers = start..matrix.diagonals().min(start + CHUNK);
                     let form = (layer.level, matrix.scale);
@@ -534,7 +536,7 @@ impl HiddenMatrix {
         params: &Params,
         (level, out): (Level, Scale),
     ) -> Result<Self> {
-        let columns = source.width.next_power_of_two().max(rows).max(value.period);
+        let columns = source.width.next_power_of_two().max(rows);
         Ok(Self {
             source: source.value,
             log_slots: [columns, rows].map(usize::ilog2),
@@ -561,14 +563,10 @@ impl HiddenMatrix {
     }
 
     /// Returns the weights row by row, with zeros in the padding.
-    fn dense(&self, affine: &Affine) -> Vec<f64> {
+    fn dense(&self, map: &Map) -> Vec<f64> {
         let [columns, rows] = self.log_slots.map(|log| 1usize << log);
         let mut dense = vec![0.0; rows * columns];
-        for (row, weights) in dense.chunks_exact_mut(columns).zip(&affine.rows) {
-            for &(column, weight) in weights {
-                row[column] = weight;
-            }
-        }
+        map.each(|row, column, weight| dense[row * columns + column] += weight);
         dense
     }
 

@@ -1,43 +1,46 @@
 //! The choices that determine a plan.
 
+use std::sync::Arc;
+
 use sudare::{circuits::ckks::Polynomial, ckks::Params};
 
 use super::{
     affine::Stage,
     error::Result,
+    layout::{Layout, layouts},
     options::{Options, Packing},
     ranges::Ranges,
 };
 
 /// A network with its ranges and options: all choices of a plan.
 #[derive(Clone)]
-pub(super) struct Job<'a> {
-    pub(super) ranges: &'a Ranges,
+pub(super) struct Job {
+    pub(super) ranges: Ranges,
     pub(super) options: Options,
-    pub(super) stages: Vec<Stage>,
+    pub(super) stages: Arc<Vec<Stage>>,
+    /// The places of each value in slots, if a ciphertext holds a sample: of the sample, and of the
+    /// result of each stage.
+    pub(super) layouts: Vec<Layout>,
     /// The polynomial that replaces the function of each stage. Squares have none.
     pub(super) polynomials: Vec<Option<Polynomial>>,
 }
 
-impl<'a> Job<'a> {
-    pub(super) fn new(stages: Vec<Stage>, ranges: &'a Ranges, options: Options) -> Result<Self> {
+impl Job {
+    pub(super) fn new(stages: Vec<Stage>, ranges: &Ranges, options: Options) -> Result<Self> {
         ranges.check_stages(&stages)?;
+        let ranges = ranges.clone().with_fits(&stages);
         options.check()?;
         let polynomials = ranges.polynomials(&stages)?;
-        Ok(Self { ranges, options, stages, polynomials })
+        let layouts = match options.packing {
+            Packing::Features => Vec::new(),
+            Packing::Sample => layouts(&stages),
+        };
+        Ok(Self { ranges, options, stages: Arc::new(stages), layouts, polynomials })
     }
 
-    /// Returns `log2` of the slots of the widest matrix.
+    /// Returns `log2` of the slots of the widest value, if a ciphertext holds a sample.
     pub(super) fn log2_slots(&self) -> u32 {
-        let widths = |stage: &Stage| {
-            let sources = stage.sources.iter().map(|source| source.width);
-            sources.chain([stage.affine.rows.len()]).max()
-        };
-        let widest = self.stages.iter().filter_map(widths).max();
-        match self.options.packing {
-            Packing::Features => 0,
-            Packing::Sample => widest.unwrap_or(1).next_power_of_two().ilog2(),
-        }
+        self.layouts.iter().map(Layout::slots).max().unwrap_or(1).ilog2()
     }
 
     /// Returns the number of samples of one run.

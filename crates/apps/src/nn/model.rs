@@ -3,7 +3,11 @@
 use serde::{Deserialize, Serialize};
 use sudare_arith::real;
 
-use super::error::{NnError, Result, expect};
+use super::{
+    error::{NnError, Result, expect},
+    kernel::Kernel,
+    map::Map,
+};
 
 /// Maximum number of features between two layers.
 pub(super) const MAX_FEATURES: usize = 1 << 16;
@@ -13,6 +17,8 @@ pub(super) const MAX_LAYERS: usize = 256;
 const MAX_WEIGHTS: usize = 1 << 26;
 /// The largest magnitude of a number in a description.
 const MAX_NUMBER: f64 = 1e30;
+/// Ranges of fitted activations.
+const FITTED_RANGE: core::ops::RangeInclusive<f64> = 1e-9..=1e30;
 /// Maximum degree of an activation.
 const MAX_DEGREE: usize = 255;
 
@@ -103,6 +109,9 @@ pub struct Convolution {
     /// number of channels if each channel has its own kernels.
     #[serde(default = "one_group", skip_serializing_if = "is_one_group")]
     pub groups: usize,
+    /// Distance of neighbouring weights of a kernel, in rows and columns of the image.
+    #[serde(default = "side_by_side", skip_serializing_if = "are_side_by_side")]
+    pub dilation: [usize; 2],
     /// Factor of all weights.
     #[serde(default = "one")]
     pub step: f64,
@@ -140,6 +149,17 @@ pub enum Activation {
         /// Degree of the approximating polynomial.
         degree: usize,
     },
+    /// A polynomial in place of a function of numbers in `[-range, range]`, from
+    /// [`Network::fitted`].
+    Fitted {
+        /// The function.
+        function: Box<Activation>,
+        /// Largest magnitude of numbers.
+        range: f64,
+        /// Coefficients of the Chebyshev polynomials in `x / range`. The basis of powers would lose
+        /// all digits at high degrees.
+        coefficients: Vec<f64>,
+    },
 }
 
 fn one() -> f64 {
@@ -152,6 +172,14 @@ fn one_group() -> usize {
 
 fn is_one_group(groups: &usize) -> bool {
     *groups == 1
+}
+
+fn side_by_side() -> [usize; 2] {
+    [1, 1]
+}
+
+fn are_side_by_side(dilation: &[usize; 2]) -> bool {
+    *dilation == side_by_side()
 }
 
 impl TryFrom<Description> for Network {
@@ -428,20 +456,15 @@ impl Layer {
                 let dot = |row: &Vec<f64>| row.iter().zip(x).map(|(w, x)| w * x).sum::<f64>();
                 weights.iter().zip(bias).map(|(row, bias)| step * dot(row) + bias).collect()
             }
-            Self::Convolution(convolution) => {
-                let mut y = Vec::new();
-                convolution.each_output(input, output, |channel, terms| {
-                    let sum: f64 = terms.iter().map(|&(place, weight)| weight * x[place]).sum();
-                    y.push(convolution.step * sum + convolution.bias[channel]);
-                });
-                y
-            }
-            Self::AveragePool { window, stride } => {
-                let mut y = Vec::new();
-                each_window(input, output, *window, *stride, |places| {
-                    let sum: f64 = places.iter().map(|&place| x[place]).sum();
-                    y.push(sum / places.len() as f64);
-                });
+            Self::Convolution(_) | Self::AveragePool { .. } => {
+                let mut y = vec![0.0; output.iter().product()];
+                if let Some(kernel) = Kernel::of_layer(self, input, output) {
+                    Map::Kernel(kernel).add_product(x, &mut y);
+                }
+                if let Self::Convolution(Convolution { bias, .. }) = self {
+                    let places = y.len() / bias.len();
+                    y.iter_mut().enumerate().for_each(|(i, y)| *y += bias[i / places]);
+                }
                 y
             }
             Self::Normalize { factors, offsets } => {
@@ -500,76 +523,28 @@ impl Convolution {
             return Err(format!("kernels differ in size: each needs {height} by {width} weights"));
         }
         let [above, left, below, right] = self.padding;
+        let wide = |distance: &usize| !(1..=MAX_FEATURES).contains(distance);
+        if self.dilation.iter().any(wide) || height.max(width) > MAX_FEATURES {
+            return Err(format!(
+                "it has kernels of {height} by {width} weights at distances of {:?}",
+                self.dilation
+            ));
+        }
         // Bounded first, because the sums below must not overflow.
         if self.padding.iter().any(|&zeros| zeros > MAX_FEATURES) {
             return Err(format!("it has a padding of {:?}", self.padding));
         }
-        let rows = windows(rows + above + below, height, self.stride[0])?;
-        let columns = windows(columns + left + right, width, self.stride[1])?;
+        let covered = |weights: usize, distance: usize| match weights {
+            0 => 0,
+            weights => (weights - 1).saturating_mul(distance).saturating_add(1),
+        };
+        let covered = [covered(height, self.dilation[0]), covered(width, self.dilation[1])];
+        let rows = windows(rows + above + below, covered[0], self.stride[0])?;
+        let columns = windows(columns + left + right, covered[1], self.stride[1])?;
         let output = vec![self.kernels.len(), rows, columns];
         let each = (channels / self.groups).checked_mul(height).and_then(|n| n.checked_mul(width));
         check_weights(each.zip(features(&output)).and_then(|(n, outputs)| n.checked_mul(outputs)))?;
         Ok(output)
-    }
-
-    /// Calls `f` for each output with its channel, and the places and weights of its summands.
-    pub(super) fn each_output(
-        &self,
-        input: &[usize],
-        output: &[usize],
-        mut f: impl FnMut(usize, &[(usize, f64)]),
-    ) {
-        let (&[_, rows, columns], &[_, down, across]) = (input, output) else { return };
-        let [above, left, ..] = self.padding;
-        let mut terms = Vec::new();
-        for (channel, kernel) in self.kernels.iter().enumerate() {
-            let first = channel * self.groups / self.kernels.len() * kernel.len();
-            for y in 0..down {
-                for x in 0..across {
-                    terms.clear();
-                    for (plane, weights) in kernel.iter().enumerate() {
-                        for (i, line) in weights.iter().enumerate() {
-                            // Places in the padding are zeros and have no summand.
-                            let row = (y * self.stride[0] + i).checked_sub(above);
-                            let Some(row) = row.filter(|&row| row < rows) else { continue };
-                            for (j, &weight) in line.iter().enumerate() {
-                                let column = (x * self.stride[1] + j).checked_sub(left);
-                                let Some(column) = column.filter(|&k| k < columns) else {
-                                    continue;
-                                };
-                                let place = ((first + plane) * rows + row) * columns + column;
-                                terms.push((place, weight));
-                            }
-                        }
-                    }
-                    f(channel, &terms);
-                }
-            }
-        }
-    }
-}
-
-/// Calls `f` for each window of each channel with the places to average.
-pub(super) fn each_window(
-    input: &[usize],
-    output: &[usize],
-    window: [usize; 2],
-    stride: [usize; 2],
-    mut f: impl FnMut(&[usize]),
-) {
-    let (&[channels, rows, columns], &[_, down, across]) = (input, output) else { return };
-    let mut places = Vec::new();
-    for channel in 0..channels {
-        for y in 0..down {
-            for x in 0..across {
-                places.clear();
-                for row in (y * stride[0]..).take(window[0]) {
-                    let first = (channel * rows + row) * columns + x * stride[1];
-                    places.extend(first..first + window[1]);
-                }
-                f(&places);
-            }
-        }
     }
 }
 
@@ -589,6 +564,17 @@ impl Activation {
             | Self::Gelu { degree }
             | Self::Sigmoid { degree }
             | Self::Tanh { degree } => *degree,
+            Self::Fitted { function, range, coefficients } => {
+                check_numbers(coefficients)?;
+                if !FITTED_RANGE.contains(range) {
+                    return Err(format!("it is fitted on a range of {range}"));
+                }
+                if matches!(**function, Self::Fitted { .. }) {
+                    return Err("it is fitted to a fitted function".into());
+                }
+                function.check()?;
+                degree(coefficients)
+            }
         };
         match (1..=MAX_DEGREE).contains(&degree) {
             true => Ok(()),
@@ -596,7 +582,12 @@ impl Activation {
         }
     }
 
-    /// Returns the value of the exact function.
+    /// Returns whether a stage of a network ends with it: polynomials of degree 1 are maps.
+    pub(super) fn is_stage_of_its_own(&self) -> bool {
+        !matches!(self, Self::Square) && !matches!(self, Self::Polynomial(c) if degree(c) <= 2)
+    }
+
+    /// Returns the value of the function, of the polynomial if it is fitted.
     #[must_use]
     pub fn value(&self, x: f64) -> f64 {
         match self {
@@ -608,6 +599,9 @@ impl Activation {
             Self::Gelu { .. } => x * normal(x),
             Self::Sigmoid { .. } => 1.0 / (1.0 + real::exp(-x)),
             Self::Tanh { .. } => real::tanh(x),
+            Self::Fitted { range, coefficients, .. } => {
+                real::chebyshev_sum(coefficients, x / range)
+            }
         }
     }
 }

@@ -211,13 +211,17 @@ impl Call<'_, '_> {
         })
     }
 
-    /// Returns the strides and the padding of windows on an image.
-    fn windows(&self, window: [usize; 2], image: [usize; 2]) -> Outcome<([usize; 2], [usize; 4])> {
+    /// Returns the places of windows of this size on an image.
+    fn windows(&self, window: [usize; 2], image: [usize; 2]) -> Outcome<Windows> {
         let stride = self.sizes("strides", [1; 2])?;
         let padding = self.sizes("pads", [0; 4])?;
-        if self.sizes("dilations", [1; 2])? != [1; 2] {
-            return Err("windows without dilations are possible".into());
-        }
+        let dilation = self.sizes("dilations", [1; 2])?;
+        let covered = |weights: usize, distance: usize| {
+            weights.saturating_sub(1).saturating_mul(distance).saturating_add(1)
+        };
+        let [height, width] = window;
+        let [down, across] = dilation;
+        let window = [covered(height, down), covered(width, across)];
         let automatic = self.node.text("auto_pad");
         let padding = match automatic {
             "" | "NOTSET" => padding,
@@ -242,8 +246,17 @@ impl Call<'_, '_> {
             }
             _ => return Err(format!("its auto_pad is {automatic:?}").into()),
         };
-        Ok((stride, padding))
+        Ok(Windows { stride, padding, dilation })
     }
+}
+
+/// Places of windows on an image.
+struct Windows {
+    stride: [usize; 2],
+    /// Zeros above, on the left, below and on the right.
+    padding: [usize; 4],
+    /// Distance of neighbouring places of a window.
+    dilation: [usize; 2],
 }
 
 impl<'a, 'b> Reading<'a, 'b> {
@@ -698,7 +711,7 @@ impl<'a, 'b> Reading<'a, 'b> {
                 format!("its kernel_shape is {window:?}, kernels {height} by {width}").into()
             );
         }
-        let (stride, padding) = call.windows(window, [rows, columns])?;
+        let Windows { stride, padding, dilation } = call.windows(window, [rows, columns])?;
         let groups = call.node.integer("group", 1);
         let groups = usize::try_from(groups).map_err(|_| format!("it has {groups} groups"))?;
         let mut numbers = tensor.floats()?.iter().copied();
@@ -710,7 +723,8 @@ impl<'a, 'b> Reading<'a, 'b> {
             None => vec![0.0; outputs],
             Some(bias) => for_channels(bias, outputs)?,
         };
-        let convolution = Convolution { kernels, bias, stride, padding, groups, step: 1.0 };
+        let convolution =
+            Convolution { kernels, bias, stride, padding, groups, dilation, step: 1.0 };
         self.add_to(call.flow(0)?, Layer::Convolution(convolution))
     }
 
@@ -729,7 +743,10 @@ impl<'a, 'b> Reading<'a, 'b> {
             return self.add_to(flow, layer);
         }
         let window = call.sizes("kernel_shape", [0; 2])?;
-        let (stride, padding) = call.windows(window, [rows, columns])?;
+        let Windows { stride, padding, dilation } = call.windows(window, [rows, columns])?;
+        if dilation != [1; 2] {
+            return Err("pool without dilations".into());
+        }
         if padding != [0; 4] {
             return Err("pool without padding".into());
         }

@@ -8,6 +8,7 @@ use super::{
     affine::{Affine, Function, Source, Stage, stages},
     error::{NnError, Result},
     job::Job,
+    map::{Map, Rows},
     model::{Activation, MAX_FEATURES, MAX_LAYERS, Network},
     options::{Options, Packing},
     ranges::Ranges,
@@ -66,13 +67,15 @@ impl Outline {
         let layer = |(number, stage): (usize, &Stage)| OutlineLayer {
             sources: (!stage.follows(number))
                 .then(|| stage.sources.iter().map(|source| source.value).collect()),
-            outputs: stage.affine.rows.len(),
+            outputs: stage.affine.outputs(),
             activation: stage.function.as_ref().map(|function| match function {
                 Function::Square => Activation::Square,
                 Function::Of(activation) => activation.clone(),
             }),
         };
-        let layers = stages(network)?.iter().enumerate().map(layer).collect();
+        let stages = stages(network)?;
+        let layers = stages.iter().enumerate().map(layer).collect();
+        let ranges = ranges.with_fits(&stages);
         let features = network.inputs();
         let outline = Self { features, layers, ranges, precision_bits };
         outline.options().check()?;
@@ -99,7 +102,7 @@ impl Outline {
     }
 
     /// Returns the job: one sample, by layers with unknown weights.
-    pub(super) fn job(&self) -> Result<Job<'_>> {
+    pub(super) fn job(&self) -> Result<Job> {
         Job::new(self.stages()?, &self.ranges, self.options())
     }
 
@@ -144,9 +147,12 @@ impl Outline {
             };
             let sources = sources.into_iter().map(|value| Source { value, width: widths[value] });
             let sources: Vec<Source> = sources.collect();
+            let rows = |inputs| {
+                let rows = repeat_n(Vec::new(), layer.outputs).collect();
+                Map::Rows(Rows { inputs, rows })
+            };
             let affine = Affine {
-                inputs: sources.iter().map(|source| source.width).sum(),
-                rows: repeat_n(Vec::new(), layer.outputs).collect(),
+                maps: sources.iter().map(|source| rows(source.width)).collect(),
                 bias: vec![0.0; layer.outputs],
                 step: None,
             };

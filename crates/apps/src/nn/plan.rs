@@ -1,5 +1,7 @@
 //! Plan of a network on encrypted samples, and the owner's side of it.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use sudare::{
     circuits::ckks::{
@@ -16,6 +18,7 @@ use super::{
     affine::{Stage, keep_used, stages, walk},
     error::{NnError, Result, expect},
     job::Job,
+    layout::Layout,
     model::Network,
     options::{Options, Packing},
     ranges::{Ranges, check_within},
@@ -40,12 +43,17 @@ use super::{
 /// a conjugation would cost more than the half of the first layer that it would save.
 ///
 /// [`Packing::Sample`] multiplies by matrices with diagonals as long as a row. Their number is the
-/// number of rows of the matrix. Sums over the other slots follow (Juvekar, Vaikuntanathan,
-/// Chandrakasan, "GAZELLE" ([2018/073](https://eprint.iacr.org/2018/073)), section 4). Deviation:
-/// numbers of rows are padded to powers of two, and diagonals are summed by baby and giant steps.
+/// number of rows of a dense matrix, or of distances between the inputs and outputs of kernels.
+/// Sums over the other slots follow (Juvekar, Vaikuntanathan, Chandrakasan, "GAZELLE"
+/// ([2018/073](https://eprint.iacr.org/2018/073)), section 4). Deviation: numbers of rows are padded
+/// to powers of two, and diagonals are summed by baby and giant steps. Images keep their places
+/// through strides, and channels fill the gaps (Lee et al.,
+/// [2021/1688](https://eprint.iacr.org/2021/1688), section 4).
 #[derive(Debug, Clone)]
 pub struct Plan {
-    pub(super) stages: Vec<Stage>,
+    pub(super) stages: Arc<Vec<Stage>>,
+    /// The places of values in slots, if a ciphertext holds a sample.
+    pub(super) layouts: Vec<Layout>,
     polynomials: Vec<Option<Polynomial>>,
     ranges: Ranges,
     options: Options,
@@ -82,6 +90,12 @@ pub struct Explanation {
     pub keys: usize,
     /// Size of the keys in a file, in bytes.
     pub key_bytes: u64,
+    /// Number of encoded diagonals of the matrices of layers.
+    pub diagonals: usize,
+    /// Memory of the encoded matrices of layers and of bootstrapping on the server, in bytes.
+    pub matrix_bytes: u64,
+    /// Memory of keys and encoded matrices on the server, in bytes.
+    pub memory_bytes: u64,
     /// The parameter set of bootstrapping, if any.
     pub bootstrapping: Option<String>,
     /// Number of ciphertexts that one run bootstraps.
@@ -94,16 +108,16 @@ pub struct Explanation {
 }
 
 impl Plan {
-    fn of(job: Job<'_>, setup: Setup, features: usize, used: Vec<usize>) -> Result<Self> {
+    fn of(job: Job, setup: Setup, features: usize, used: Vec<usize>) -> Result<Self> {
         let design = Design { job: &job, setup: &setup };
         let (steps, keys) = design.steps()?;
         let error = design.predicted_error(&steps);
         let slots = job.slots(&setup.params);
-        let Job { ranges, options, stages, polynomials } = job;
+        let Job { ranges, options, stages, layouts, polynomials } = job;
         let Setup { params, input, refresh, .. } = setup;
-        let ranges = ranges.clone();
         Ok(Self {
             stages,
+            layouts,
             polynomials,
             ranges,
             options,
@@ -121,9 +135,9 @@ impl Plan {
 
     /// Plans a network for inputs within these ranges, at 128 bits of security.
     ///
-    /// A ring with enough levels needs no bootstrapping. If there is none, or if bootstrapping is
-    /// faster than a larger ring, the plan uses the set `n16-boot-real`. For more than 16 bits of
-    /// precision it uses `n16-boot-high`.
+    /// A ring with enough levels needs no bootstrapping. If there is none, or if bootstrapping in a
+    /// smaller ring is faster, the plan uses the fastest of the sets `n15-boot-net`,
+    /// `n16-boot-real` and `n16-boot-high` that has three bits more than the precision.
     ///
     /// A sample that left the ranges inside the network would have a wrong result. With
     /// bootstrapping it would also spoil other samples of its run. Encryption therefore rejects
@@ -135,8 +149,8 @@ impl Plan {
     /// wide for the rings of these sets; [`NnError::Library`].
     pub fn new(network: &Network, ranges: &Ranges, options: Options) -> Result<Self> {
         let mut stages = stages(network)?;
-        let used = keep_used(&mut stages);
-        let plan = |job: Job<'_>, setup| Self::of(job, setup, network.inputs(), used.clone());
+        let used = keep_used(&mut stages, options.packing == Packing::Sample)?;
+        let plan = |job: Job, setup| Self::of(job, setup, network.inputs(), used.clone());
         planned(Job::new(stages, ranges, options)?, plan, Self::seconds)
     }
 
@@ -154,7 +168,7 @@ impl Plan {
         set: &BootstrapPreset,
     ) -> Result<Self> {
         let mut stages = stages(network)?;
-        let used = keep_used(&mut stages);
+        let used = keep_used(&mut stages, options.packing == Packing::Sample)?;
         let job = Job::new(stages, ranges, options)?;
         let setup = Setup::bootstrapped(&job, set)?;
         Self::of(job, setup, network.inputs(), used)
@@ -210,7 +224,7 @@ impl Plan {
 
     /// Returns the number of numbers of a result.
     fn results(&self) -> usize {
-        self.stages.last().map_or(0, |stage| stage.affine.rows.len())
+        self.stages.last().map_or(0, |stage| stage.affine.outputs())
     }
 
     /// Returns the level and the scale of encrypted samples.
@@ -237,6 +251,11 @@ impl Plan {
         let half = rlwe.basis().packed_bytes(rlwe.limbs(self.input.0));
         let inputs = self.inputs();
         let (work, bootstraps) = self.work()?;
+        let matrices = || self.steps.iter().flat_map(|step| &step.matrices);
+        let layers: u64 = matrices().map(|matrix| matrix.plan.bytes(rlwe, &self.keys)).sum();
+        let refresh = self.refresh.as_ref();
+        let matrix_bytes =
+            layers + refresh.map_or(0, |refresh| refresh.plan.matrix_bytes(&self.params));
         Ok(Explanation {
             log_n: spec.log_n,
             log2_qp: rlwe.log2_q(self.params.upper_top()) + spec.p_bits.iter().sum::<f64>(),
@@ -251,7 +270,10 @@ impl Plan {
                 &self.keys,
                 &serial::Label::default(),
             )?,
-            bootstrapping: self.refresh.as_ref().map(|refresh| refresh.name.clone()),
+            diagonals: matrices().map(|matrix| matrix.plan.weights()).sum(),
+            matrix_bytes,
+            memory_bytes: matrix_bytes + self.keys.bytes(rlwe)?,
+            bootstrapping: refresh.map(|refresh| refresh.name.clone()),
             bootstraps,
             seconds: self.seconds_of(work),
             error: self.error,
@@ -355,16 +377,15 @@ impl Plan {
                 self.used.iter().map(slots).collect()
             }
             Packing::Sample => {
-                let mut slots: Vec<f64> = self.used.iter().map(|&i| samples[0][i]).collect();
-                slots.resize(self.slots_of_sample(), 0.0);
-                vec![slots]
+                let features = self.used.iter().map(|&i| samples[0][i]);
+                self.layouts.iter().take(1).map(|layout| layout.spread(features.clone())).collect()
             }
         })
     }
 
     /// Returns the slots of a sample that is in one ciphertext.
     pub(super) fn slots_of_sample(&self) -> usize {
-        self.used.len().next_power_of_two()
+        self.layouts.first().map_or(1, Layout::slots)
     }
 
     /// Decrypts the results of `samples` samples from [`Plan::run`].
@@ -390,22 +411,21 @@ impl Plan {
     pub(super) fn read(&self, slots: &[Vec<f64>], samples: usize) -> Result<Vec<Vec<f64>>> {
         expect("ciphertexts of a result", slots.len(), self.outputs())?;
         let results = self.results();
-        let needed = match self.options.packing {
-            Packing::Features => samples,
-            Packing::Sample => results,
-        };
+        let layout = self.layouts.last();
+        let needed = layout.map_or(samples, Layout::slots);
         let fewest = slots.iter().map(Vec::len).min().unwrap_or(0);
         if !(1..=self.slots).contains(&samples) || fewest < needed {
             let what = "samples of one run";
             let needed = format!("1 to {}", self.slots);
             return Err(NnError::Shape { what, found: samples, needed });
         }
-        // In addition to the range, eight standard deviations of the error are tolerated.
-        let most = self.ranges.output + 8.0 * self.error;
+        // In addition to the range, eight standard deviations of the error are tolerated. Of a deep
+        // network the error is a bound far above the range, because slopes multiply.
+        let most = self.ranges.output + (8.0 * self.error).min(self.ranges.output);
         let result = |sample: usize| {
-            let result: Vec<f64> = match self.options.packing {
-                Packing::Features => slots.iter().map(|slots| slots[sample]).collect(),
-                Packing::Sample => slots[0][..results].to_vec(),
+            let result: Vec<f64> = match layout {
+                None => slots.iter().map(|slots| slots[sample]).collect(),
+                Some(layout) => (0..results).map(|i| slots[0][layout.slot(i)]).collect(),
             };
             check_within("result", sample, &result, [-most, most])?;
             Ok(result)

@@ -1,10 +1,11 @@
 use serde::{Deserialize, Serialize};
 use sudare::circuits::ckks::Polynomial;
+use sudare_arith::par;
 
 use super::{
-    affine::{Stage, stages, walk},
+    affine::{Function, Stage, stages, walk},
     error::{NnError, Result, expect},
-    model::Network,
+    model::{Activation, Network},
 };
 
 /// Fraction of its range by which noise and rounding may move a number beyond the range.
@@ -45,36 +46,31 @@ impl Ranges {
         samples: impl IntoIterator<Item = &'a [f64]>,
         margin: f64,
     ) -> Result<Self> {
-        if !(1.0..=1e6).contains(&margin) {
-            let what = "the margin, number";
-            let index = 0;
-            let sample = 0;
-            let found = margin;
-            return Err(NnError::OutOfRange { what, index, sample, found, least: 1.0, most: 1e6 });
-        }
+        check_margin(margin)?;
         let stages = stages(network)?;
-        let mut input = [f64::INFINITY, f64::NEG_INFINITY];
-        let mut largest = vec![0.0f64; stages.len()];
-        for (sample, x) in samples.into_iter().enumerate() {
-            check_within("feature", sample, x, [-f64::MAX, f64::MAX])?;
-            input = x.iter().fold(input, |[least, most], &x| [least.min(x), most.max(x)]);
-            walk(&stages, x, |i, y| {
-                check_within("pre-activation", sample, y, [-f64::MAX, f64::MAX])?;
-                largest[i] = y.iter().fold(largest[i], |most, y| most.max(y.abs()));
-                stages[i].apply_function(y);
-                Ok(())
-            })?;
-        }
-        // Without samples the interval is still reversed.
-        if input[0] > input[1] {
-            let needed = "1 or more".into();
-            return Err(NnError::Shape { what: "samples to calibrate with", found: 0, needed });
-        }
+        let samples: Vec<&[f64]> = samples.into_iter().collect();
+        let Largest { input, sizes } = largest(&stages, &samples)?;
         // A number that is zero for all samples may be nonzero for another sample.
         let widened = |most: &f64| (margin * most).max(1e-6);
-        let mut activations: Vec<f64> = largest.iter().map(widened).collect();
+        let mut activations: Vec<f64> = sizes.iter().map(widened).collect();
         let output = activations.pop().unwrap_or(0.0);
-        Ok(Self { input, activations, output }.rounded())
+        let ranges = Self { input, activations, output }.rounded().with_fits(&stages);
+        // Polynomials are far off outside the range that they were fitted to. The check finds the
+        // sample.
+        if sizes.iter().enumerate().any(|(number, &most)| most > ranges.of_stage(number)) {
+            ranges.check(network, samples)?;
+        }
+        Ok(ranges)
+    }
+
+    /// Returns these ranges, with the ranges of fitted activations where those are smaller.
+    pub(super) fn with_fits(mut self, stages: &[Stage]) -> Self {
+        for (most, stage) in self.activations.iter_mut().zip(stages) {
+            if let Some(Function::Of(Activation::Fitted { range, .. })) = &stage.function {
+                *most = most.min(*range);
+            }
+        }
+        self
     }
 
     /// Returns ranges that contain these ranges and have powers of two as bounds.
@@ -101,10 +97,11 @@ impl Ranges {
     ) -> Result<()> {
         let stages = stages(network)?;
         self.check_stages(&stages)?;
+        let ranges = self.clone().with_fits(&stages);
         for (sample, x) in samples.into_iter().enumerate() {
-            self.check_input(sample, x)?;
+            ranges.check_input(sample, x)?;
             walk(&stages, x, |i, y| {
-                self.check_stage(i, sample, y)?;
+                ranges.check_stage(i, sample, y)?;
                 stages[i].apply_function(y);
                 Ok(())
             })?;
@@ -160,6 +157,57 @@ impl Ranges {
         self.input[0].abs().max(self.input[1].abs())
     }
 }
+
+pub(super) fn check_margin(margin: f64) -> Result<()> {
+    if (1.0..=1e6).contains(&margin) {
+        return Ok(());
+    }
+    let what = "the margin, number";
+    Err(NnError::OutOfRange { what, index: 0, sample: 0, found: margin, least: 1.0, most: 1e6 })
+}
+
+/// The largest numbers of samples in a network.
+pub(super) struct Largest {
+    /// The smallest and the largest feature.
+    input: [f64; 2],
+    /// The largest magnitude of the values of the map of each stage.
+    pub(super) sizes: Vec<f64>,
+}
+
+/// Finds the largest numbers of samples in the stages of a network, with exact functions.
+///
+/// # Errors
+/// [`NnError::Shape`] without samples, or for one of another length; [`NnError::OutOfRange`] for a
+/// number that is not finite.
+pub(super) fn largest(stages: &[Stage], samples: &[&[f64]]) -> Result<Largest> {
+    let each = par::try_map(samples.iter().enumerate(), |(sample, x)| -> Result<_> {
+        check_within("feature", sample, x, [-f64::MAX, f64::MAX])?;
+        let mut sizes = vec![0.0f64; stages.len()];
+        walk(stages, x, |i, y| {
+            check_within("pre-activation", sample, y, [-f64::MAX, f64::MAX])?;
+            sizes[i] = y.iter().fold(0.0, |most, y| most.max(y.abs()));
+            stages[i].apply_function(y);
+            Ok(())
+        })?;
+        let input = x.iter().fold(NOTHING, |[least, most], &x| [least.min(x), most.max(x)]);
+        Ok(Largest { input, sizes })
+    })?;
+    let none = Largest { input: NOTHING, sizes: vec![0.0; stages.len()] };
+    let all = each.into_iter().fold(none, |mut all, one| {
+        all.input = [all.input[0].min(one.input[0]), all.input[1].max(one.input[1])];
+        all.sizes.iter_mut().zip(&one.sizes).for_each(|(all, one)| *all = all.max(*one));
+        all
+    });
+    // Without samples the interval is still reversed.
+    if all.input[0] > all.input[1] {
+        let needed = "1 or more".into();
+        return Err(NnError::Shape { what: "samples to calibrate with", found: 0, needed });
+    }
+    Ok(all)
+}
+
+/// The interval of no numbers.
+const NOTHING: [f64; 2] = [f64::INFINITY, f64::NEG_INFINITY];
 
 /// Returns the smallest power of two that is not below a nonnegative number.
 fn power_above(x: f64) -> f64 {

@@ -14,23 +14,29 @@ use sudare::{
 use sudare_arith::{par, real};
 
 use super::{
-    draft::SCALE_ROOM_BITS,
     error::{NnError, Result},
     uses::LastUses,
 };
 use crate::bootstrap::{TOGETHER, bootstrapped};
 
-/// Sets to choose from, the fastest first.
-const SETS: [&str; 2] = ["n16-boot-real", "n16-boot-high"];
+/// Sets to choose from.
+const SETS: [&str; 3] = ["n15-boot-net", "n16-boot-real", "n16-boot-high"];
+/// Bits by which a set must be more precise than activations, so that errors of eight standard
+/// deviations are tolerable.
+const MARGIN_BITS: f64 = 3.0;
 /// Maximum number of ways to one stage that the search keeps.
 const MAX_WAYS: usize = 256;
 
-/// Returns the set for activations of this precision.
-pub(super) fn set_for(precision_bits: f64) -> Result<BootstrapPreset> {
-    let [fast, precise] = SETS;
-    let fast = bootstrap::preset(fast)?;
-    let suffices = fast.precision_bits >= precision_bits + SCALE_ROOM_BITS;
-    if suffices { Ok(fast) } else { Ok(bootstrap::preset(precise)?) }
+/// Returns the sets for activations of this precision: all that are precise enough, without the most
+/// precise one if others are, or that one if none is.
+pub(super) fn sets_for(precision_bits: f64) -> Result<Vec<BootstrapPreset>> {
+    let mut sets = SETS.map(bootstrap::preset).into_iter().collect::<sudare::Result<Vec<_>>>()?;
+    let most_precise = sets.pop();
+    sets.retain(|set| set.precision_bits >= precision_bits + MARGIN_BITS);
+    if sets.is_empty() {
+        sets.extend(most_precise);
+    }
+    Ok(sets)
 }
 
 /// Bootstrapping of the inputs of functions, each as a fraction of its range.

@@ -17,8 +17,10 @@ use sudare::{
 use sudare_arith::{par, real};
 
 use super::{
-    affine::Stage,
+    affine::{Part, Stage},
     error::{NnError, Result, expect},
+    layout::Layout,
+    map::Map,
     options::Packing,
     plan::Plan,
     ranges::BEYOND,
@@ -107,7 +109,10 @@ impl Plan {
         for (k, (stage, step)) in self.stages.iter().zip(&self.steps).enumerate() {
             let xs = match step.matrices.is_empty() {
                 true => step.affine(ev, stage, &values)?,
-                false => vec![step.product(ev, stage, &mut matrices, &values)?],
+                false => {
+                    let layout = &self.layouts[k + 1];
+                    vec![step.product(ev, stage, layout, &mut matrices, &values)?]
+                }
             };
             last.free(k, &mut values);
             values.push(step.after.run(ev, xs, &mut refreshed)?);
@@ -157,7 +162,7 @@ impl Plan {
     /// Returns the work of a run, without the encoding of matrices, and the number of ciphertexts
     /// that it bootstraps.
     pub(super) fn work(&self) -> Result<(cost::Work, usize)> {
-        let ev = self.cost_evaluator();
+        let ev = self.cost_evaluator().with_counted_matrices();
         // With one feature in a ciphertext, the work does not depend on the number of slots.
         let slots = match self.options().packing {
             Packing::Features => 1,
@@ -300,8 +305,8 @@ impl Step {
         values: &[Vec<E::Ct>],
     ) -> Result<Vec<E::Ct>> {
         let affine = &stage.affine;
-        let entries: usize = affine.rows.iter().map(Vec::len).sum();
-        let all = affine.rows.len() * affine.inputs;
+        let entries: usize = affine.maps.iter().map(Map::entries).sum();
+        let all: usize = affine.maps.iter().map(|map| map.outputs() * map.inputs()).sum();
         let sums = match entries as f64 >= DENSE * all as f64 {
             true => self.dense(ev, stage, values)?,
             false => self.sparse(ev, stage, values)?,
@@ -322,14 +327,9 @@ impl Step {
         values: &[Vec<E::Ct>],
     ) -> Result<Vec<E::Ct>> {
         let mut sums: Vec<E::Ct> = Vec::new();
-        for ((source, span), &scale) in stage.spans().zip(&self.weights) {
-            let dense = |row: &Vec<(usize, f64)>| {
-                let mut weights = vec![0.0; span.len()];
-                let row = row.iter().filter(|(i, _)| span.contains(i));
-                row.for_each(|&(i, weight)| weights[i - span.start] = weight);
-                weights
-            };
-            let rows: Vec<Vec<f64>> = stage.affine.rows.iter().map(dense).collect();
+        for (Part { source, map }, &scale) in stage.parts().zip(&self.weights) {
+            let mut rows = vec![vec![0.0; map.inputs()]; map.outputs()];
+            map.each(|output, input, weight| rows[output][input] += weight);
             let lowered = par::try_map(&values[source.value], |x| {
                 let mut x = Cow::Borrowed(x);
                 if ev.level(&x) > self.level {
@@ -353,16 +353,16 @@ impl Step {
         stage: &Stage,
         values: &[Vec<E::Ct>],
     ) -> Result<Vec<E::Ct>> {
-        let xs = stage.gather(values);
-        let scales = stage.sources.iter().zip(&self.weights);
-        let scales: Vec<Scale> =
-            scales.flat_map(|(source, &scale)| core::iter::repeat_n(scale, source.width)).collect();
-        par::try_map(stage.affine.rows.iter(), |row| {
-            let terms: Vec<_> = match &row[..] {
-                // A row without weights still needs a ciphertext for its bias.
-                [] => vec![(xs[0], 0.0, scales[0])],
-                _ => row.iter().map(|&(i, weight)| (xs[i], weight, scales[i])).collect(),
-            };
+        par::try_map(0..stage.affine.outputs(), |output| {
+            let mut terms = Vec::new();
+            for (Part { source, map }, &scale) in stage.parts().zip(&self.weights) {
+                let xs = &values[source.value];
+                terms.extend(map.row(output).iter().map(|&(i, weight)| (&xs[i], weight, scale)));
+            }
+            // A row without weights still needs a ciphertext for its bias.
+            if let (true, Some(source)) = (terms.is_empty(), stage.sources.first()) {
+                terms.push((&values[source.value][0], 0.0, self.weights[0]));
+            }
             Ok(ev.mul_const_sum(&terms)?)
         })
     }
@@ -372,6 +372,7 @@ impl Step {
         &self,
         ev: &E,
         stage: &Stage,
+        layout: &Layout,
         prepared: &mut impl Iterator<Item = &'a E::Matrix>,
         values: &[Vec<E::Ct>],
     ) -> Result<E::Ct>
@@ -390,9 +391,8 @@ impl Step {
             });
         }
         let sum = sum.ok_or_else(missing)?;
-        let mut slots: Vec<_> =
-            stage.affine.bias.iter().map(|&bias| Complex::new(bias, 0.0)).collect();
-        slots.resize(1 << ev.log_slots(&sum), Complex::new(0.0, 0.0));
+        let bias = layout.spread(stage.affine.bias.iter().copied());
+        let slots: Vec<_> = bias.into_iter().map(|bias| Complex::new(bias, 0.0)).collect();
         Ok(ev.add_plain(&sum, &slots)?)
     }
 }

@@ -3,7 +3,7 @@
 use sudare::{
     circuits::ckks::bootstrap::BootstrapPreset,
     ckks::{Params, Scale},
-    rlwe::Level,
+    rlwe::{KeyRequest, Level},
 };
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
     error::{NnError, Result},
     job::Job,
     options::Packing,
-    refresh::{Demand, Refresh, place, set_for},
+    refresh::{Demand, Refresh, place, sets_for},
 };
 
 /// Parameters of a plan, and the places where it bootstraps.
@@ -27,35 +27,48 @@ pub(super) struct Setup {
     placed: Vec<bool>,
 }
 
-/// Plans without bootstrapping if a ring has enough levels at 128 bits of security. If there is
-/// none, or if bootstrapping is faster than a larger ring, it plans with the set of [`set_for`].
-pub(super) fn planned<'a, P>(
-    job: Job<'a>,
-    plan: impl Fn(Job<'a>, Setup) -> Result<P>,
+/// Plans without bootstrapping, and with each of the sets of [`sets_for`] in a smaller ring, and
+/// returns the fastest plan.
+pub(super) fn planned<P>(
+    job: Job,
+    plan: impl Fn(Job, Setup) -> Result<P>,
     seconds: impl Fn(&P) -> Result<f64>,
 ) -> Result<P> {
-    let set = set_for(job.options.precision_bits)?;
-    let has_room = job.log2_slots() < set.preset.spec.log_n;
-    let leveled = |job: Job<'a>, draft: &Draft| {
-        let setup = Setup::leveled(draft)?;
-        plan(job, setup)
+    let draft = draft(&job, job.log2_slots());
+    let ring = match &draft {
+        Ok(draft) => draft.spec.log_n,
+        Err(NnError::TooDeep { log_n, .. }) => log_n + 1,
+        Err(_) => 0,
     };
-    let bootstrapped = |job: Job<'a>| {
-        let setup = Setup::bootstrapped(&job, &set)?;
-        plan(job, setup)
+    let has_room = |set: &BootstrapPreset| {
+        let log_n = set.preset.spec.log_n;
+        log_n < ring && job.log2_slots() <= set.bootstrap.log_slots
     };
-    match draft(&job, job.log2_slots()) {
-        Ok(draft) if has_room && draft.spec.log_n > set.preset.spec.log_n => {
-            // There may be too few primes of the size of levels.
-            match (leveled(job.clone(), &draft), bootstrapped(job)) {
-                (Ok(leveled), Ok(plan)) if seconds(&plan)? >= seconds(&leveled)? => Ok(leveled),
-                (_, Ok(plan)) | (Ok(plan), _) => Ok(plan),
-                (Err(error), _) => Err(error),
+    let sets: Vec<_> = sets_for(job.options.precision_bits)?.into_iter().filter(has_room).collect();
+    let bootstrapped = sets.iter().map(|set| {
+        let setup = Setup::bootstrapped(&job, set)?;
+        plan(job.clone(), setup)
+    });
+    // There may be too few primes of the size of levels.
+    let leveled = draft.and_then(|draft| plan(job.clone(), Setup::leveled(&draft)?));
+    let mut best: Option<(f64, P)> = None;
+    let mut errors = Vec::new();
+    for found in core::iter::once(leveled).chain(bootstrapped) {
+        match found {
+            Ok(plan) => {
+                let seconds = seconds(&plan)?;
+                if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
+                    best = Some((seconds, plan));
+                }
             }
+            Err(error) => errors.push(error),
         }
-        Ok(draft) => leveled(job, &draft),
-        Err(NnError::TooDeep { .. }) if has_room => bootstrapped(job),
-        Err(error) => Err(error),
+    }
+    match (best, errors.pop()) {
+        (Some((_, plan)), _) => Ok(plan),
+        // The last set says what is wrong with the network. Without one, the lack of levels does.
+        (None, Some(error)) => Err(error),
+        (None, None) => Err(NnError::Network { problem: "has no plan".into() }),
     }
 }
 
@@ -69,14 +82,15 @@ impl Setup {
     }
 
     /// Plans to bootstrap with this set where levels run out, if they do.
-    pub(super) fn bootstrapped(job: &Job<'_>, set: &BootstrapPreset) -> Result<Setup> {
+    pub(super) fn bootstrapped(job: &Job, set: &BootstrapPreset) -> Result<Setup> {
         let params = Params::new(set.preset.spec.clone())?;
-        let functions = job.stages.iter().filter(|stage| stage.function.is_some());
+        let functions = job.stages.iter().zip(job.layouts.iter().skip(1));
+        let functions = functions.filter(|(stage, _)| stage.function.is_some());
         let most = match job.options.packing {
             Packing::Features => job.slots(&params),
-            Packing::Sample => functions.map(|s| s.affine.rows.len()).max().unwrap_or(1),
+            Packing::Sample => functions.map(|(_, layout)| layout.slots()).max().unwrap_or(1),
         };
-        let refresh = Refresh::new(set, &params, most.next_power_of_two().ilog2())?;
+        let refresh = Refresh::new(set, &params, most.ilog2())?;
         let highest = refresh.plan.output_level();
         let scale = params.scale_at(highest);
         let demand = |(k, stage): (usize, &Stage)| {
@@ -88,7 +102,7 @@ impl Setup {
                 sources: stage.sources.iter().map(|source| source.value).collect(),
                 depth: depth.transpose()?.unwrap_or(0),
                 ciphertexts: match job.options.packing {
-                    Packing::Features => stage.affine.rows.len() as u64,
+                    Packing::Features => stage.affine.outputs() as u64,
                     Packing::Sample => 1,
                 },
             })
@@ -98,6 +112,20 @@ impl Setup {
         // A plan that never bootstraps needs neither its keys nor its matrices.
         let refresh = placed.contains(&true).then_some(refresh);
         Ok(Setup { params, input: (highest, scale), weights: Vec::new(), refresh, placed })
+    }
+
+    /// Returns the keys of a run, from the keys of maps and functions.
+    ///
+    /// Next to bootstrapping they are keys for a level: maps are at the lowest ones, where keys for
+    /// every level would have several times the primes. An operation needs all its keys at one
+    /// level, so rotations have one level in common.
+    pub(super) fn all_keys(&self, mut own: KeyRequest) -> KeyRequest {
+        let Some(refresh) = &self.refresh else { return own };
+        let highest = own.galois.values().max().copied().unwrap_or(Level(0));
+        own.galois.values_mut().for_each(|level| *level = highest);
+        let mut keys = own.into_level_keys(self.params.rlwe());
+        keys |= refresh.plan.required_keys();
+        keys
     }
 
     /// Returns the bootstrapping of the values of a stage's map, if it is needed.

@@ -1,17 +1,21 @@
 //! Levels, scales and keys of the stages of a network.
 
+use std::sync::Arc;
+
 use sudare::{
     circuits::{
         Trace, TracePlan,
-        ckks::{LinearPlan, LinearTransform, Polynomial, PolynomialPlan},
+        ckks::{LinearPlan, Polynomial, PolynomialPlan},
     },
-    ckks::{Complex, Params, Scale, planner::Errors},
+    ckks::{Params, Scale, planner::Errors},
     rlwe::{KeyRequest, Level},
 };
 use sudare_arith::real;
 
 use super::{
-    affine::{Affine, Function, Stage},
+    affine::{Function, Stage},
+    diagonals::{MapDiagonals, PartNumber},
+    draft::{most_at_ends, part_of},
     error::{NnError, Result},
     job::Job,
     options::Packing,
@@ -58,7 +62,7 @@ pub(super) struct After {
 
 /// The choices from which the steps of a plan are computed.
 pub(super) struct Design<'a> {
-    pub(super) job: &'a Job<'a>,
+    pub(super) job: &'a Job,
     pub(super) setup: &'a Setup,
 }
 
@@ -67,8 +71,6 @@ pub(super) struct Design<'a> {
 pub(super) struct Value {
     pub(super) level: Level,
     pub(super) scale: Scale,
-    /// Number of slots after which slots repeat.
-    pub(super) period: usize,
 }
 
 /// Predicted error and size of a value.
@@ -83,19 +85,18 @@ struct Foreseen {
 }
 
 impl Design<'_> {
-    /// Returns the levels and scales of all stages, and the keys that they need.
+    /// Returns the levels and scales of all stages, and the keys that a run needs.
     pub(super) fn steps(&self) -> Result<(Vec<Step>, KeyRequest)> {
         let mut steps = Vec::new();
         let mut keys = KeyRequest::new();
-        let inputs = self.job.stages.first().map_or(1, |stage| stage.affine.inputs);
         let (level, scale) = self.setup.input;
-        let mut values = vec![Value { level, scale, period: inputs.next_power_of_two() }];
+        let mut values = vec![Value { level, scale }];
         for number in 0..self.job.stages.len() {
             let (step, value) = self.step(number, &values, &mut keys)?;
             steps.push(step);
             values.push(value);
         }
-        Ok((steps, keys))
+        Ok((steps, self.setup.all_keys(keys)))
     }
 
     /// Plans a stage, and returns the form of its result.
@@ -105,7 +106,6 @@ impl Design<'_> {
         values: &[Value],
         keys: &mut KeyRequest,
     ) -> Result<(Step, Value)> {
-        let stage = &self.job.stages[number];
         let params = &self.setup.params;
         let (level, sources) = self.taken(number, values);
         let mut weights = Vec::new();
@@ -118,22 +118,18 @@ impl Design<'_> {
             }
             None => {
                 let (below, out) = self.below(number, level)?;
-                for ((_, span), source) in stage.spans().zip(sources) {
+                for (part, source) in sources.into_iter().enumerate() {
+                    let part = PartNumber { stage: number, source: part };
                     weights.push(out * params.chain().divisor(level) / source.scale);
                     if self.job.options.packing == Packing::Sample {
-                        let part = stage.affine.part(span);
                         let form = (level, source.scale, out);
-                        let matrix = Matrix::new(&part, source.period, params, form)?;
+                        let matrix = Matrix::new(self.job, part, params, form)?;
                         *keys |= matrix.plan.required_keys().clone();
                         *keys |= matrix.sum.required_keys(below);
                         matrices.push(matrix);
                     }
                 }
-                Value {
-                    level: below,
-                    scale: out,
-                    period: stage.affine.rows.len().next_power_of_two(),
-                }
+                Value { level: below, scale: out }
             }
         };
         let (after, value) = self.after(number, value, keys)?;
@@ -151,11 +147,13 @@ impl Design<'_> {
     pub(super) fn below(&self, number: usize, level: Level) -> Result<(Level, Scale)> {
         let below = below(level)?;
         let scale = self.setup.params.scale_at(below);
+        // Values have the default scale as a fraction of their range, where that is of use.
+        let refreshed = self.setup.refresh_after(number).is_some();
         Ok((
             below,
-            match self.setup.refresh_after(number) {
-                // Bootstrapped values have the default scale as a fraction of their range.
-                Some(_) => scale / self.most(number),
+            match self.job.polynomials[number] {
+                _ if refreshed => scale / self.most(number),
+                Some(_) => scale / part_of(self.job.ranges.of_stage(number)),
                 None => scale,
             },
         ))
@@ -180,13 +178,13 @@ impl Design<'_> {
             let most = self.most(number);
             value.level = refresh.plan.output_level();
             value.scale = params.scale_at(value.level) / most;
-            *keys |= refresh.plan.required_keys();
             after.refreshed = Some(most);
         }
         if self.job.stages[number].function.is_some() {
             let polynomial = self.job.polynomials[number].as_ref();
             let form = (value.level, value.scale);
-            let (applied, form) = Applied::new(polynomial, params, form, keys)?;
+            let range = self.job.ranges.of_stage(number);
+            let (applied, form) = Applied::new(polynomial, range, params, form, keys)?;
             (value.level, value.scale) = form;
             after.applied = Some(applied);
         }
@@ -270,7 +268,7 @@ impl Design<'_> {
                 let scale = plan.output_scale();
                 let (slope, most) = steepest(function, range);
                 // The roundings inside the function are a few times the rounding of its result.
-                let rounding = 4.0 * most.max(1.0) * self.rounding(scale);
+                let rounding = 4.0 * self.rounding(scale);
                 Foreseen {
                     level,
                     scale,
@@ -283,43 +281,33 @@ impl Design<'_> {
 }
 
 impl Matrix {
-    /// Plans a matrix for slots that repeat after `period`, from this level and scale to the level
-    /// below.
+    /// Plans the matrix of a source of a stage, by the numbers of both, from this level and scale to
+    /// the level below.
     fn new(
-        affine: &Affine,
-        period: usize,
+        job: &Job,
+        part: PartNumber,
         params: &Params,
         (level, scale, out): (Level, Scale, Scale),
     ) -> Result<Self> {
-        let rows = affine.rows.len().next_power_of_two();
-        let columns = affine.inputs.next_power_of_two().max(rows).max(period);
-        let mut dense = vec![0.0; rows * columns];
-        for (i, row) in affine.rows.iter().enumerate() {
-            for &(j, weight) in row {
-                dense[i * columns + j] = weight;
-            }
-        }
-        let diagonal = |k: usize| -> Vec<Complex<f64>> {
-            let entry = |i: usize| dense[(i % rows) * columns + (i + k) % columns];
-            (0..columns).map(|i| Complex::new(entry(i), 0.0)).collect()
-        };
-        // Zero diagonals take no rotation.
-        let zero = |diagonal: &[Complex<f64>]| diagonal.iter().all(|entry| entry.re == 0.0);
-        let diagonals = (0..rows).map(|k| (k, diagonal(k)));
-        let diagonals = diagonals.filter(|(_, diagonal)| !zero(diagonal)).collect();
-        let log_slots = [columns, rows].map(usize::ilog2);
-        let transform = LinearTransform::new(log_slots[0], diagonals)?;
-        let plan = transform.plan(params.log_n(), params.chain(), level, scale, out)?;
+        let source = job.stages[part.stage].sources[part.source].value;
+        let [from, to] = [&job.layouts[source], &job.layouts[part.stage + 1]];
+        let diagonals = MapDiagonals::new(&job.stages, part, from, to);
+        let rows = to.slots();
+        let columns = from.slots().max(rows);
+        let scales = [scale, out];
+        let plan =
+            LinearPlan::new(Arc::new(diagonals), params.log_n(), params.chain(), level, scales)?;
         let sum = Trace::inner_sum(params.log_n(), rows, columns / rows)?.doubling();
-        Ok(Self { plan, sum, log_slots })
+        Ok(Self { plan, sum, log_slots: [columns, rows].map(usize::ilog2) })
     }
 }
 
 impl Applied {
-    /// Plans the polynomial of numbers of this level and scale, or their square for `None`, and
-    /// returns the form of the result. Adds the keys that it needs.
-    pub(super) fn new(
+    /// Plans the polynomial of numbers of this range, level and scale, or their square for `None`,
+    /// and returns the form of the result. Adds the keys that it needs.
+    fn new(
         polynomial: Option<&Polynomial>,
+        range: f64,
         params: &Params,
         (mut level, mut scale): (Level, Scale),
         keys: &mut KeyRequest,
@@ -336,7 +324,9 @@ impl Applied {
             }
             return Ok((Self::Square { rescales }, (level, scale)));
         };
-        let plan = polynomial.plan_to(chain, level, scale, |level| Ok(params.scale_at(level)))?;
+        let part = part_of(most_at_ends(polynomial, range));
+        let out = |level| Ok(params.scale_at(level) / part);
+        let plan = polynomial.plan_to(chain, level, scale, out)?;
         *keys |= plan.required_keys().clone();
         let form = (plan.output_level(), plan.output_scale());
         Ok((Self::Polynomial(Box::new(plan)), form))

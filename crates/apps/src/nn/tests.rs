@@ -10,6 +10,7 @@ use sudare_arith::prng::{Seed, Stream};
 use super::*;
 
 mod bootstrap;
+mod deep;
 mod hidden;
 mod residual;
 
@@ -255,6 +256,7 @@ fn image_network(activation: Activation) -> Network {
         stride: [2, 1],
         padding: [1, 0, 0, 1],
         groups: 1,
+        dilation: [1, 1],
         step: 0.5,
     };
     let layers = vec![
@@ -409,7 +411,15 @@ fn layers_that_do_not_fit_are_refused() {
         let bias = vec![0.0; kernels.len()];
         let stride = [1; 2];
         let padding = [0; 4];
-        Layer::Convolution(Convolution { kernels, bias, stride, padding, groups, step: 1.0 })
+        Layer::Convolution(Convolution {
+            kernels,
+            bias,
+            stride,
+            padding,
+            groups,
+            dilation: [1, 1],
+            step: 1.0,
+        })
     };
     refused(&[3, 2, 2], grouped(2, 2), "2 groups");
     refused(&[3, 2, 2], grouped(2, 3), "3 groups");
@@ -587,12 +597,14 @@ fn samples_that_leave_ranges_inside_the_network_are_not_encrypted() {
 fn activations_deeper_than_bootstrapping_allows_are_refused() {
     let network = random_network(3, &[2; 30], &Activation::Tanh { degree: 255 });
     let ranges = Ranges { input: [-1.0, 1.0], activations: vec![300.0; 28], output: 1.0 };
+    let set = sudare::circuits::ckks::bootstrap::preset("n15-boot-net").unwrap();
     for packing in [Packing::Features, Packing::Sample] {
-        let options = Options { samples: 1, packing, precision_bits: 20.0 };
-        let error = Plan::new(&network, &ranges, options).unwrap_err();
-        assert!(matches!(error, NnError::DeepActivation { needed: 8.., .. }), "{error:?}");
+        let options = Options { samples: 1, packing, precision_bits: 8.0 };
+        let plan = |set| Plan::with_bootstrapping(&network, &ranges, options, set).map(drop);
+        let error = plan(&set).unwrap_err();
+        assert!(matches!(error, NnError::DeepActivation { needed: 8, left: 6..=7 }), "{error:?}");
     }
-    let outline = Outline::of(&network, &ranges, 20.0).unwrap();
-    let error = HiddenPlan::new(&outline).unwrap_err();
-    assert!(matches!(error, NnError::DeepActivation { needed: 8.., .. }), "{error:?}");
+    let outline = Outline::of(&network, &ranges, 8.0).unwrap();
+    let error = HiddenPlan::with_bootstrapping(&outline, &set).map(drop).unwrap_err();
+    assert!(matches!(error, NnError::DeepActivation { needed: 8, left: 6..=7 }), "{error:?}");
 }

@@ -325,7 +325,7 @@ fn what_is_not_computed_as_onnx_defines_it_is_refused() {
         (image, node("Squeeze", &["x", "zero"], "y", &[]), "first axis"),
         (image, node("Squeeze", &["x", "one"], "y", &[]), "drops the axes"),
         (image, node("Unsqueeze", &["x", "zero"], "y", &[]), "first axis"),
-        (image, node("Conv", &["x", "k"], "y", &[integers("dilations", &[2, 1])]), "dilations"),
+        (image, node("Conv", &["x", "k"], "y", &[integers("dilations", &[0, 1])]), "distances"),
         (
             image,
             node("Conv", &["x", "k"], "y", &[integers("kernel_shape", &[1, 2])]),

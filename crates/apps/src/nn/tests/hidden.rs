@@ -197,7 +197,7 @@ fn deep_networks_may_be_hidden() {
     let samples = Draw::new(4).samples(40, 8);
     let outline = self::outline(&network, &slices(&samples), 8.0);
     let explanation = HiddenPlan::new(&outline).unwrap().explain().unwrap();
-    assert_eq!(explanation.bootstrapping.as_deref(), Some("n16-boot-real"));
+    assert_eq!(explanation.bootstrapping.as_deref(), Some("n15-boot-net"));
     assert!((2..40).contains(&explanation.bootstraps), "{explanation:?}");
 }
 

@@ -93,6 +93,7 @@ fn images_go_through_blocks() {
             stride: [stride; 2],
             padding: [size / 2; 4],
             groups: 1,
+            dilation: [1, 1],
             step: 0.25,
         })
     };
