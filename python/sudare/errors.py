@@ -262,10 +262,10 @@ _KINDS = {
         NoSecretKey""",
     PassphraseError: "EmptyPassphrase LongPassphrase Sealed WrongPassphrase",
     ReleaseError: """
-        IntervalUnchecked NotCounted RangeUnchecked ReleasesSpent SharedBits TooLittlePrecision""",
+        IntervalUnchecked NoErrorBound NotCounted RangeUnchecked ReleasesSpent SharedBits TooLittlePrecision""",
     WrongFileError: """
-        Blocks Checksum DamagedNote ForgedKey InvalidLayout Malformed OtherFile OtherTable Parse
-        SealCosts Truncated UnsupportedVersion WrongKind""",
+        Blocks Checksum DamagedNote ForgedKey InvalidLayout Malformed OtherFile OtherShare OtherTable
+        Parse SealCosts Truncated UnsupportedVersion WrongKind""",
     FileError: "Checkpoint FileChanged InUse Io NotAFile NotAFolder Read Stdout",
     MissingFileError: "NoFile NoFolder",
     ExistsError: "Exists",

@@ -44,6 +44,26 @@ pub enum Error {
         /// `log2` of the largest modulus with that security.
         limit: f64,
     },
+    /// A key holder sent another share than it committed to.
+    #[error(
+        "the first message of key holder {party} is not the one whose digest it published: ask for \
+         the right file; if it does not exist, start a new ceremony"
+    )]
+    OtherShare {
+        /// Number of the key holder, from 0 on.
+        party: usize,
+    },
+    /// An error without a bound that an opening could hide.
+    #[error(
+        "the error of this result has no bound below 2^{most:.1}, found 2^{log2_norm:.1}: its opening \
+         could reveal the key; open results of circuits whose plan has a bound"
+    )]
+    NoErrorBound {
+        /// `log2` of the bound of the Euclidean norm of the error.
+        log2_norm: f64,
+        /// `log2` of the largest norm that can be hidden.
+        most: f64,
+    },
     /// Two objects come from different parameters.
     #[error(
         "this {what} belongs to parameters {found}, but the operation needs {expected}: use objects made under the same parameters"

@@ -21,6 +21,7 @@ mod rows;
 mod secret;
 mod security;
 pub mod serial;
+pub mod shared;
 mod switch;
 pub(crate) mod work;
 

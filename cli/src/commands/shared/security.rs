@@ -8,6 +8,9 @@ pub fn secret_name(secret: SecretDistribution) -> String {
     match secret {
         SecretDistribution::UniformTernary => "uniform ternary".into(),
         SecretDistribution::FixedWeight { h } => format!("ternary of weight {h}"),
+        SecretDistribution::SharedTernary { parties, pieces } => {
+            format!("sum of {pieces} ternary pieces of {parties} key holders")
+        }
     }
 }
 

@@ -284,7 +284,9 @@ fn explain_bootstrapping(
     let label = Meta::of(Job::Bootstrap).label(&set.preset.name, Content::Keys)?;
     let weight = match params.spec().secret {
         // On average two thirds of the coefficients are nonzero. Three quarters never occur in practice.
-        SecretDistribution::UniformTernary => (3 << params.log_n()) / 4,
+        SecretDistribution::UniformTernary | SecretDistribution::SharedTernary { .. } => {
+            (3 << params.log_n()) / 4
+        }
         SecretDistribution::FixedWeight { h } => h,
     };
     Ok(Bootstrapping {

@@ -33,6 +33,8 @@ fn keys() -> Vec<Error> {
             expected: KeyId(0x0022_4466_88aa_ccee),
         },
         Error::Forked { what: "secret key" },
+        Error::OtherShare { party: 2 },
+        Error::NoErrorBound { log2_norm: f64::INFINITY, most: 35.2 },
         Error::MissingRelinearizationKey { level: Level(3) },
         Error::MissingGaloisKey {
             element: GaloisElement(5),

@@ -4,10 +4,14 @@ use super::Evaluator;
 use crate::{
     Error, Result,
     exact::{
-        self, BatchEncoder, Ciphertext, Modulus, PlainPoly, Tensor, Unit, preset,
+        self, BatchEncoder, Ciphertext, Encryptor, Modulus, Opening, Params, PlainPoly, Spec,
+        Tensor, Unit, preset,
         tests::{Session, add, chain, image, mixed, modulus, mul, scale, sub},
     },
-    rlwe::{EvaluationKeys, GaloisElement, Level, ProductSum},
+    rlwe::{
+        EvaluationKeys, GaloisElement, KeyRequest, Level, ProductSum,
+        shared::{Sharing, tests::Group},
+    },
 };
 use std::sync::Arc;
 
@@ -384,4 +388,27 @@ fn the_smallest_secure_set_computes() {
         let opened = session.decryptor.decrypt(&found.unwrap()).unwrap();
         assert_eq!(encoder.decode(&opened).unwrap(), squares);
     }
+}
+
+/// Products open to the exact result if two of three key holders decrypt.
+#[test]
+fn products_open_under_a_shared_secret() {
+    let sharing = Sharing::new(3, 2).unwrap();
+    let t = modulus(257, 1);
+    let spec = Spec::uniform(7, t, 55.0, 2, 50.0, vec![56.0]);
+    let params =
+        &Params::new(Spec { secret: sharing.distribution(), insecure: true, ..spec }).unwrap();
+    let request = KeyRequest::new().relinearize(params.top());
+    let group = Group::new(params.rlwe(), &sharing, &request, 31);
+    let keys = group.keys();
+    let encoder = BatchEncoder::new(t, 7).unwrap();
+    let value: Vec<u128> = (0..128).map(|i| (5 * i + 2) % 257).collect();
+    let plain = encoder.encode_unsigned(&value).unwrap();
+    let a = Encryptor::new(params, keys.public).unwrap().encrypt(&plain).unwrap();
+    let square = Evaluator::new(params, keys.evaluation).unwrap().mul(&a, &a).unwrap();
+    let opening = || Opening::new(&group.ceremony, params, &square, &[0, 2]).unwrap();
+    let shares = [0, 2].map(|party| opening().share(&group.pieces(party)).unwrap());
+    let found = encoder.decode_unsigned(&opening().open(&shares).unwrap()).unwrap();
+    let expected: Vec<u128> = value.iter().map(|x| x * x % 257).collect();
+    assert_eq!(found, expected);
 }

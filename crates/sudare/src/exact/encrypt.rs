@@ -185,11 +185,7 @@ impl Decryptor {
         self.check(a)?;
         // Beyond its bound, a ciphertext could decrypt to a wrong plaintext without any sign of it.
         Rules::new(&self.params).checked("decrypt", a.form())?;
-        let opened = self.open(a, false)?;
-        let t = a.plaintext_modulus();
-        let inverse = a.factor.inverse().value();
-        let residues = opened.coeffs.iter().map(|&u| t.mul(u, inverse)).collect();
-        Ok(PlainPoly::from_residues(t, Zeroizing::new(residues)))
+        Ok(opened_plaintext(&self.params, &self.phase(a)?, a.factor))
     }
 
     /// Measures `log2` of the largest coefficient of the error of `a`, which its [`NoiseBound`]
@@ -201,7 +197,7 @@ impl Decryptor {
     /// # Errors
     /// Errors of [`Decryptor::decrypt`], except the last.
     pub fn noise(&self, a: &Ciphertext) -> Result<f64> {
-        Ok(self.open(a, true)?.log2_error)
+        Ok(self.measured(a)?.log2_error)
     }
 
     /// Returns the bits by which the error of `a` can grow until it does not decrypt.
@@ -209,7 +205,7 @@ impl Decryptor {
     /// # Errors
     /// See [`Decryptor::noise`].
     pub fn budget(&self, a: &Ciphertext) -> Result<f64> {
-        let opened = self.open(a, true)?;
+        let opened = self.measured(a)?;
         let log2_q = self.params.rlwe().log2_q(a.level());
         // Decryption needs `|t (c_0 + c_1 s)| < Q / 2` (docs/notes/exact-errors.md).
         Ok((log2_q - 1.0 - opened.log2_largest).max(0.0))
@@ -223,41 +219,59 @@ impl Decryptor {
         self.params.check_modulus(a.plaintext_modulus())
     }
 
-    /// Returns the content of `a`. If `measures` is set, also measures its magnitude and its error,
-    /// in time that depends on them.
-    fn open(&self, a: &Ciphertext, measures: bool) -> Result<Opened> {
+    /// Returns the content of `a` with its magnitude and its error, in time that depends on them.
+    fn measured(&self, a: &Ciphertext) -> Result<Opened> {
+        Ok(content(&self.params, &self.phase(a)?, a.plaintext_modulus(), true))
+    }
+
+    /// Returns the coefficients of `c_0 + c_1 s`.
+    fn phase(&self, a: &Ciphertext) -> Result<RnsPoly<Coeff>> {
         self.check(a)?;
         let params = self.params.rlwe();
-        let t = a.plaintext_modulus();
-        let basis = params.basis();
-        let limbs = params.limbs(a.level());
-        let phase = self.key.phase(params, &a.inner, limbs)?;
-        let scaled = basis.scale(&phase, |i| residue(basis.modulus(limbs, i), t));
-        let coeffs = basis.into_coeff(scaled);
-        let reader = Reader::new(basis.tables(limbs).map(|table| *table.modulus()).collect(), t);
-        let rows: Vec<&[u64]> = coeffs.rows().collect();
-        let mut opened = Opened {
-            // Of its final size: growing would leave copies behind.
-            coeffs: Zeroizing::new(Vec::with_capacity(basis.n())),
-            log2_largest: f64::NEG_INFINITY,
-            log2_error: f64::NEG_INFINITY,
-        };
-        let mut digits = Zeroizing::new(vec![0; rows.len()]);
-        for k in 0..basis.n() {
-            reader.read(&rows, k, &mut digits);
-            let u = reader.residue(&digits);
-            opened.coeffs.push(u);
-            if measures {
-                let size = |log2: f64, digits: &[i64]| log2.max(reader.log2_size(digits));
-                opened.log2_largest = size(opened.log2_largest, &digits);
-                reader.subtract(&mut digits, t.centered(u));
-                opened.log2_error = size(opened.log2_error, &digits);
-            }
-        }
-        // The difference is `t e`.
-        opened.log2_error -= t.log2();
-        Ok(opened)
+        let phase = self.key.phase(params, &a.inner, params.limbs(a.level()))?;
+        Ok(params.basis().into_coeff(phase))
     }
+}
+
+/// Returns the content of `c_0 + c_1 s`, given by its coefficients. If `measures` is set, also
+/// measures its magnitude and its error, in time that depends on them.
+fn content(params: &Params, phase: &RnsPoly<Coeff>, t: Modulus, measures: bool) -> Opened {
+    let basis = params.rlwe().basis();
+    let limbs = phase.limbs();
+    let coeffs = basis.scale(phase, |i| residue(basis.modulus(limbs, i), t));
+    let reader = Reader::new(basis.tables(limbs).map(|table| *table.modulus()).collect(), t);
+    let rows: Vec<&[u64]> = coeffs.rows().collect();
+    let mut opened = Opened {
+        // Of its final size: growing would leave copies behind.
+        coeffs: Zeroizing::new(Vec::with_capacity(basis.n())),
+        log2_largest: f64::NEG_INFINITY,
+        log2_error: f64::NEG_INFINITY,
+    };
+    let mut digits = Zeroizing::new(vec![0; rows.len()]);
+    for k in 0..basis.n() {
+        reader.read(&rows, k, &mut digits);
+        let u = reader.residue(&digits);
+        opened.coeffs.push(u);
+        if measures {
+            let size = |log2: f64, digits: &[i64]| log2.max(reader.log2_size(digits));
+            opened.log2_largest = size(opened.log2_largest, &digits);
+            reader.subtract(&mut digits, t.centered(u));
+            opened.log2_error = size(opened.log2_error, &digits);
+        }
+    }
+    // The difference is `t e`.
+    opened.log2_error -= t.log2();
+    opened
+}
+
+/// Returns the plaintext of `c_0 + c_1 s`, given by its coefficients, for a ciphertext with this
+/// factor.
+pub(super) fn opened_plaintext(params: &Params, phase: &RnsPoly<Coeff>, factor: Unit) -> PlainPoly {
+    let t = factor.modulus();
+    let opened = content(params, phase, t, false);
+    let inverse = factor.inverse().value();
+    let residues = opened.coeffs.iter().map(|&u| t.mul(u, inverse)).collect();
+    PlainPoly::from_residues(t, Zeroizing::new(residues))
 }
 
 /// Converts residues to integers in `(-Q/2, Q/2)`, as digits.

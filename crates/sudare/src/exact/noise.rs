@@ -52,6 +52,11 @@ impl NoiseBound {
         self.canonical
     }
 
+    /// `log2` of a bound of the root of the sum of squares of the error's coefficients.
+    pub(super) fn log2_two(self) -> f64 {
+        self.two
+    }
+
     /// Bound of the rounding of both polynomials of a ciphertext.
     pub(crate) fn rounding(log_n: u32, secret: SecretDistribution) -> Self {
         RingErrors::new(log_n, secret).rounding()
@@ -113,6 +118,9 @@ impl core::ops::Add for NoiseBound {
 pub(super) struct RingErrors {
     log_n: f64,
     secret: NoiseBound,
+    /// Number of errors that add up in a key.
+    parties: f64,
+    distribution: SecretDistribution,
     /// Negative logarithms of the probabilities that one coefficient, or one value at a root in a
     /// direction, exceeds its bound. Over all of them the probability is [`FAILURE_BITS`].
     coefficient_tail: f64,
@@ -125,6 +133,10 @@ impl RingErrors {
         let log_n = f64::from(log_n);
         let tail = |log2_count: f64| (FAILURE_BITS + log2_count) * core::f64::consts::LN_2;
         let weight = match distribution {
+            // Replaced below, where its norms follow from random coefficients.
+            SecretDistribution::SharedTernary { pieces, .. } => {
+                real::exp2(log_n) * real::powi(f64::from(pieces), 2)
+            }
             // Hoeffding's inequality.
             SecretDistribution::UniformTernary => {
                 let n = real::exp2(log_n);
@@ -133,15 +145,28 @@ impl RingErrors {
             }
             SecretDistribution::FixedWeight { h } => f64::from(h),
         };
-        let secret = NoiseBound { coefficient: 0.0, two: real::log2(weight) / 2.0, canonical };
-        Self {
+        let coefficient = real::log2(distribution.pieces());
+        let secret = NoiseBound { coefficient, two: real::log2(weight) / 2.0, canonical };
+        let mut this = Self {
             log_n,
             secret: secret.settled(log_n),
+            parties: distribution.parties(),
+            distribution,
             // Both signs of `N` coefficients.
             coefficient_tail: tail(log_n + 1.0),
             // `N / 2` pairs of roots, each in every direction.
             canonical_tail: tail(log_n - 1.0 + real::log2(DIRECTIONS)),
+        };
+        if distribution.is_shared() {
+            let random = this.alone(TERNARY_VARIANCE * distribution.pieces());
+            let secret = NoiseBound {
+                coefficient: coefficient.min(random.coefficient),
+                two: random.two,
+                canonical: canonical.min(random.canonical),
+            };
+            this.secret = secret.settled(log_n);
         }
+        this
     }
 
     /// Bounds the product of two independent polynomials. The first has independent centred
@@ -182,14 +207,27 @@ impl RingErrors {
 
     /// Bound for a fresh encryption under a public key: `v e + e_0 + e_1 s`.
     fn fresh(self) -> NoiseBound {
-        let of_key = self.random(TERNARY_VARIANCE, self.alone(ERROR_VARIANCE));
+        let of_key = self.random(TERNARY_VARIANCE, self.alone(ERROR_VARIANCE * self.parties));
         of_key + self.alone(ERROR_VARIANCE) + self.random(ERROR_VARIANCE, self.secret)
     }
 
     /// Bound for `sum_j d_j e_j` for digits uniform in `(-D_j/2, D_j/2)`, where `squares` is the
     /// sum of squares of `D_j`.
     fn digits(self, squares: f64) -> NoiseBound {
-        self.random(squares * ROUNDING_VARIANCE, self.alone(ERROR_VARIANCE))
+        self.random(squares * ROUNDING_VARIANCE, self.alone(ERROR_VARIANCE * self.parties))
+    }
+
+    /// Same as [`RingErrors::digits`], for a relinearisation. The key of a shared secret has the
+    /// errors `s e_0 + u e_1 + e_2`, where `u` and all errors are sums over the key holders.
+    fn relinearized(self, squares: f64) -> NoiseBound {
+        if !self.distribution.is_shared() {
+            return self.digits(squares);
+        }
+        let errors = ERROR_VARIANCE * self.parties;
+        let ephemeral = self.alone(TERNARY_VARIANCE * self.parties);
+        let of_key =
+            self.random(errors, self.secret) + self.random(errors, ephemeral) + self.alone(errors);
+        self.random(squares * ROUNDING_VARIANCE, of_key)
     }
 }
 
@@ -338,14 +376,25 @@ impl<'a> NoiseModel<'a> {
     /// Bound for the error of a key switch, with level keys for `key_level` or with keys for every
     /// level: `sum_j d_j e_j / P`, plus the rounding of the division by `P`.
     pub(crate) fn key_switch(self, level: Level, key_level: Option<Level>) -> NoiseBound {
-        let params = self.params;
         let ring = self.growth.ring;
+        ring.digits(self.digit_squares(level, key_level)) + ring.rounding()
+    }
+
+    /// Bound for the error of a relinearisation; see [`NoiseModel::key_switch`].
+    pub(crate) fn relinearization(self, level: Level, key_level: Option<Level>) -> NoiseBound {
+        let ring = self.growth.ring;
+        ring.relinearized(self.digit_squares(level, key_level)) + ring.rounding()
+    }
+
+    /// Returns the sum of squares of digits, divided by `P`.
+    fn digit_squares(self, level: Level, key_level: Option<Level>) -> f64 {
+        let params = self.params;
         let limbs = params.limbs_of_keys(key_level, level.min(params.upper_top()));
         let log2_prime = |i: usize| real::log2(params.basis().modulus(limbs, i).value() as f64);
         let log2_p = params.log2_special(limbs.p());
         let digits = params.digit_primes_of(limbs).into_iter();
         let ratios = digits.map(|owned| real::exp2(owned.map(log2_prime).sum::<f64>() - log2_p));
-        ring.digits(ratios.map(|ratio| ratio * ratio).sum()) + ring.rounding()
+        ratios.map(|ratio| ratio * ratio).sum()
     }
 
     /// Bound for a sum whose plaintexts may together exceed `t`.
@@ -495,6 +544,56 @@ mod tests {
                 assert!(bound.two < found.two + 2.0, "{found:?}, {bound:?}");
                 assert!(bound.canonical < found.canonical + 4.0, "{found:?}, {bound:?}");
             }
+        }
+    }
+
+    /// Secrets of several holders, and the errors of their keys, are within bounds.
+    #[test]
+    fn shared_secrets_are_within_bounds() {
+        let mut stream = Stream::new(&Seed::from_bytes([3; 32]), "test", 0);
+        let mut errors = |parties: u32| {
+            let mut sum = vec![0.0; 1 << LOG_N];
+            for _ in 0..parties {
+                let mut coeffs = vec![0i8; 1 << LOG_N];
+                sample::cbd21(&mut stream, &mut coeffs);
+                sum.iter_mut().zip(coeffs).for_each(|(sum, c)| *sum += f64::from(c));
+            }
+            sum
+        };
+        let mut words = Stream::new(&Seed::from_bytes([5; 32]), "test", 0);
+        let mut pieces = Stream::new(&Seed::from_bytes([4; 32]), "test", 0);
+        let mut added = |count: u32| {
+            let all = (0..count).map(|_| ternary(&mut pieces));
+            let add = |a: Vec<f64>, b: Vec<f64>| a.iter().zip(&b).map(|(a, b)| a + b).collect();
+            all.reduce(add).unwrap()
+        };
+        for (parties, count) in [(2, 2), (3, 3), (5, 10), (8, 70)] {
+            let secret = SecretDistribution::SharedTernary { parties, pieces: count };
+            let ring = RingErrors::new(LOG_N, secret);
+            for _ in 0..5 {
+                let s = added(count);
+                assert_below(norms(&s), ring.secret);
+                let found = norms(&s);
+                assert!(ring.secret.two < found.two + 1.0, "{found:?}, {:?}", ring.secret);
+                assert!(ring.secret.canonical < found.canonical + 3.5, "{:?}", ring.secret);
+                // `s e_0 + u e_1 + e_2` times a digit of the size of the special primes.
+                let u = added(parties);
+                let e = [errors(parties), errors(parties), errors(parties)];
+                let products = [product(&s, &e[0]), product(&u, &e[1])];
+                let of_key: Vec<f64> =
+                    (0..s.len()).map(|i| products[0][i] + products[1][i] + e[2][i]).collect();
+                let digit: Vec<f64> = s
+                    .iter()
+                    .map(|_| (words.next_u64() >> 11) as f64 / 2f64.powi(53) - 0.5)
+                    .collect();
+                let error = norms(&product(&digit, &of_key));
+                let bound = ring.relinearized(1.0);
+                assert_below(error, bound);
+                // Three chained bounds of random factors, each some two bits above.
+                assert!(bound.two < error.two + 7.0, "{error:?}, {bound:?}");
+            }
+            let one = RingErrors::new(LOG_N, SecretDistribution::UniformTernary);
+            assert!(ring.relinearized(1.0).two > one.relinearized(1.0).two + 5.0);
         }
     }
 

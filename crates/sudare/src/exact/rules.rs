@@ -236,7 +236,7 @@ impl<'a> Rules<'a> {
         let model = self.model(t);
         let scale = tensor.scale(self.params, level, Unit::one(t))?;
         let factor = scale * first.factor * second.factor;
-        let mut noise = model.key_switch(level, key_level(level));
+        let mut noise = model.relinearization(level, key_level(level));
         for &(a, b) in &sum.products {
             factor.check_matches(scale * a.factor * b.factor, OP)?;
             // Operands brought down to the level must decrypt there.

@@ -1,6 +1,9 @@
-use super::{Level, Params, SecretDistribution};
+use super::{Level, Params, SecretDistribution, canonical_limit};
 use crate::ring::LimbSet;
-use core::f64::consts::{LN_2, PI};
+use core::{
+    f64::consts::{LN_2, PI},
+    ops::Range,
+};
 use sudare_arith::{real, sample::CBD21_VARIANCE as ERROR_VARIANCE};
 
 /// Variance of a uniform ternary coefficient.
@@ -49,6 +52,9 @@ impl CanonicalBounds {
         let degree = real::exp2(f64::from(params.log_n()));
         let secret = match params.spec().secret {
             SecretDistribution::UniformTernary => TERNARY_VARIANCE,
+            SecretDistribution::SharedTernary { pieces, .. } => {
+                TERNARY_VARIANCE * f64::from(pieces)
+            }
             // All of a few coefficients may meet where they count most.
             SecretDistribution::FixedWeight { h } => (2.0 * f64::from(h) / degree).min(1.0),
         };
@@ -64,6 +70,10 @@ impl CanonicalBounds {
         const STEPS: u32 = 64;
         let failure = FAILURE_BITS + real::log2(self.degree / 2.0 * DIRECTIONS);
         let shrinks = real::cos(PI / DIRECTIONS);
+        if sum.products.is_empty() {
+            // The best theta of normal tails.
+            return (failure * LN_2 * self.degree * sum.alone).sqrt() / shrinks;
+        }
         let most = sum.products.iter().copied().fold(0.0, f64::max);
         let bound = |step: u32| {
             // The value of theta^2 N^2 / 4.
@@ -82,7 +92,8 @@ impl CanonicalBounds {
     /// Bound for a fresh encryption under a public key: `v e + e_0 + e_1 s`.
     #[must_use]
     pub fn fresh(&self) -> f64 {
-        let products = [TERNARY_VARIANCE, self.secret].map(|variance| variance * ERROR_VARIANCE);
+        let of_key = TERNARY_VARIANCE * self.parties();
+        let products = [of_key, self.secret].map(|variance| variance * ERROR_VARIANCE);
         self.largest(&Sum { products: products.into(), alone: ERROR_VARIANCE })
     }
 
@@ -102,19 +113,45 @@ impl CanonicalBounds {
     pub fn key_switch(&self, level: Level, key_level: Option<Level>) -> f64 {
         let highest = self.params.upper_top();
         let limbs = self.params.limbs_of_keys(key_level, level.min(highest));
-        self.switch(limbs)
+        let Sum { products, alone } = self.rounded();
+        let products = products.into_iter().chain(self.digits(limbs)).collect();
+        self.largest(&Sum { products, alone })
     }
 
-    fn switch(&self, limbs: LimbSet) -> f64 {
+    /// Bound for the error of a relinearisation; see [`CanonicalBounds::key_switch`]. The key of a
+    /// shared secret has the error `s e_0 + u e_1 + e_2`, where `u` and all errors are sums over
+    /// the key holders. The values of `s` at the roots have a limit, and so have the values of `u`.
+    #[must_use]
+    pub fn relinearization(&self, level: Level, key_level: Option<Level>) -> f64 {
+        let secret = self.params.spec().secret;
+        if !secret.is_shared() {
+            return self.key_switch(level, key_level);
+        }
+        let highest = self.params.upper_top();
+        let limbs = self.params.limbs_of_keys(key_level, level.min(highest));
+        let digits = self.largest(&Sum { products: self.digits(limbs), alone: 0.0 });
+        let of_secret = canonical_limit(secret, self.params.log_n());
+        let alone = TERNARY_VARIANCE * self.parties();
+        let of_ephemeral = self.largest(&Sum { products: Vec::new(), alone });
+        digits * (of_secret + of_ephemeral + 1.0) + self.rounding()
+    }
+
+    /// Variances of the products of digits with the errors of a key.
+    fn digits(&self, limbs: LimbSet) -> Vec<f64> {
         let log2_prime =
             |i: usize| real::log2(self.params.basis().modulus(limbs, i).value() as f64);
         let log2_p = self.params.log2_special(limbs.p());
-        let mut sum = self.rounded();
-        for owned in self.params.digit_primes_of(limbs) {
+        let variance = ROUNDING_VARIANCE * ERROR_VARIANCE * self.parties();
+        let product = |owned: Range<usize>| {
             let ratio = real::exp2(owned.map(log2_prime).sum::<f64>() - log2_p);
-            sum.products.push(ratio * ratio * ROUNDING_VARIANCE * ERROR_VARIANCE);
-        }
-        self.largest(&sum)
+            ratio * ratio * variance
+        };
+        self.params.digit_primes_of(limbs).into_iter().map(product).collect()
+    }
+
+    /// Number of errors that add up in a key.
+    fn parties(&self) -> f64 {
+        self.params.spec().secret.parties()
     }
 }
 

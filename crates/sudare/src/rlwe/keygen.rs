@@ -76,8 +76,16 @@ impl KeyGenerator {
     /// the error bounds is drawn again. Fewer than one in a thousand do.
     ///
     /// # Errors
-    /// [`Error::Arith`] if the weight of a sparse secret does not fit the ring; [`Error::Forked`].
+    /// [`Error::Arith`] if the weight of a sparse secret does not fit the ring;
+    /// [`Error::InvalidSpec`] for parameters of a shared secret; [`Error::Forked`].
     pub fn secret_key(&mut self) -> Result<SecretKey> {
+        if let SecretDistribution::SharedTernary { parties, .. } = self.params.spec().secret {
+            let problem = format!(
+                "{parties} key holders share the secret, so that no party makes it alone: make keys \
+                 in a ceremony, or use parameters of one holder"
+            );
+            return Err(Error::InvalidSpec { field: "secret", problem });
+        }
         let (secret, public) = self.next_seeds()?;
         let mut coeffs = small_secret(self.params.basis());
         let mut stream = Stream::new(&secret, "secret key", 0);
@@ -85,7 +93,7 @@ impl KeyGenerator {
         let limit = canonical_limit(distribution, self.params.log_n());
         loop {
             match distribution {
-                SecretDistribution::UniformTernary => {
+                SecretDistribution::UniformTernary | SecretDistribution::SharedTernary { .. } => {
                     sample::ternary(&mut stream, coeffs.as_signed_mut());
                 }
                 SecretDistribution::FixedWeight { h } => {
@@ -314,7 +322,7 @@ impl KeyGenerator {
         }
         let first = first.finish();
         let second = second.map(Packer::finish);
-        Ok(SwitchingKey { level, seed, first, second })
+        Ok(SwitchingKey { level, seed: Some(seed), first, second })
     }
 }
 

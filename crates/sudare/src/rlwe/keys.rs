@@ -63,10 +63,15 @@ impl SecretKey {
         }
         // The lowest bit of -1 and of 1 is set. As above, without branches.
         let weight = coeffs.iter().map(|&c| u32::from(c as u8 & 1)).sum::<u32>();
-        if let SecretDistribution::FixedWeight { h } = params.spec().secret
-            && weight != h
-        {
-            return malformed(format!("its weight is not {h} as its parameters say"));
+        match params.spec().secret {
+            SecretDistribution::FixedWeight { h } if weight != h => {
+                return malformed(format!("its weight is not {h} as its parameters say"));
+            }
+            // No file holds such a key: no party knows it.
+            SecretDistribution::SharedTernary { parties, .. } => {
+                return malformed(format!("its parameters share it among {parties} key holders"));
+            }
+            SecretDistribution::UniformTernary | SecretDistribution::FixedWeight { .. } => {}
         }
         Ok(Self::new(params, id, coeffs))
     }
@@ -151,11 +156,12 @@ impl PublicKey {
 /// the key's special primes.
 pub struct SwitchingKey {
     pub(crate) level: Level,
-    /// The seed that the second halves are expanded from.
-    pub(crate) seed: Seed,
+    /// The seed that the second halves are expanded from. `None` for the relinearisation key of a
+    /// shared secret, whose second halves are sums over the key holders.
+    pub(crate) seed: Option<Seed>,
     /// The first halves of all digits.
     pub(super) first: PackedPolys,
-    /// The second halves; `None` if they are expanded at each use.
+    /// The second halves; `None` if they are expanded at each use from the seed.
     pub(super) second: Option<PackedPolys>,
 }
 
@@ -172,10 +178,11 @@ impl SwitchingKey {
         self.level
     }
 
-    /// The public seed of the uniform halves.
+    /// The public seed of the uniform halves, unless they are sums over the holders of a shared
+    /// secret.
     #[must_use]
-    pub fn seed(&self) -> &Seed {
-        &self.seed
+    pub fn seed(&self) -> Option<&Seed> {
+        self.seed.as_ref()
     }
 
     /// Bytes of memory in use.

@@ -53,8 +53,9 @@ impl Noise {
     /// Error of a fresh encryption under a public key: `v e + e_0 + e_1 s`.
     #[must_use]
     pub fn fresh(params: &Params) -> Self {
-        let weights = degree(params) * TERNARY_VARIANCE + secret_weight(params);
-        Self::from_variance(ERROR_VARIANCE * (1.0 + weights))
+        // The error of the key is a sum over all holders of a shared secret.
+        let of_key = params.spec().secret.parties() * degree(params) * TERNARY_VARIANCE;
+        Self::from_variance(ERROR_VARIANCE * (1.0 + of_key + secret_weight(params)))
     }
 
     /// Error of rounding both polynomials of a ciphertext: `t_0 + t_1 s`.
@@ -63,7 +64,8 @@ impl Noise {
         Self::from_variance(ROUNDING_VARIANCE * (1.0 + secret_weight(params)))
     }
 
-    /// Error of a key switch at `level`: relinearisation or an automorphism.
+    /// Error of a key switch at `level`: an automorphism, or a relinearisation unless the secret is
+    /// shared ([`Noise::relinearization`]).
     ///
     /// `sum_j d_j e_j / P` over the digits, and the rounding of the division by `P`. The digit
     /// `d_j` of primes with product `D_j` is uniform in `(-D_j/2, D_j/2)`.
@@ -82,17 +84,37 @@ impl Noise {
         Self::switch(params, params.limbs_of_keys(Some(key_level), level))
     }
 
+    /// Error of a relinearisation at `level`. The key of a shared secret has the error
+    /// `s e_0 + u e_1 + e_2`, where `u` and all errors are sums over the key holders.
+    #[must_use]
+    pub fn relinearization(params: &Params, level: Level) -> Self {
+        let limbs = params.key_limbs(level.min(params.upper_top()));
+        let secret = params.spec().secret;
+        if !secret.is_shared() {
+            return Self::switch(params, limbs);
+        }
+        let parties = secret.parties();
+        let products = degree(params) * TERNARY_VARIANCE * (secret.pieces() + parties);
+        Self::switch_of(params, limbs, ERROR_VARIANCE * parties * (products + 1.0))
+    }
+
     fn switch(params: &Params, limbs: LimbSet) -> Self {
+        Self::switch_of(params, limbs, ERROR_VARIANCE * params.spec().secret.parties())
+    }
+
+    /// Error of a switch with a key whose errors have coefficients of this variance.
+    fn switch_of(params: &Params, limbs: LimbSet, variance: f64) -> Self {
         let log2_prime = |i: usize| real::log2(params.basis().modulus(limbs, i).value() as f64);
         let log2_p = params.log2_special(limbs.p());
         params.digit_primes_of(limbs).into_iter().fold(Self::rounding(params), |sum, owned| {
-            sum + Self::digit(params, owned.map(log2_prime).sum::<f64>() - log2_p)
+            sum + Self::digit(params, owned.map(log2_prime).sum::<f64>() - log2_p, variance)
         })
     }
 
-    /// Error `d e / P` for a digit `d` uniform in `(-D/2, D/2)` with `D / P = 2^log2_ratio`.
-    fn digit(params: &Params, log2_ratio: f64) -> Self {
-        Self::from_variance(degree(params) * ERROR_VARIANCE / 12.0).scaled(log2_ratio)
+    /// Error `d e / P` for a digit `d` uniform in `(-D/2, D/2)` with `D / P = 2^log2_ratio`, and
+    /// the error `e` of a key with coefficients of this variance.
+    fn digit(params: &Params, log2_ratio: f64, variance: f64) -> Self {
+        Self::from_variance(degree(params) * variance / 12.0).scaled(log2_ratio)
     }
 
     /// Error that raising through an ephemeral secret of this weight adds to `m + q_0 I`: a key
@@ -122,7 +144,7 @@ impl Noise {
 
     fn raising_digit(params: &Params, log2_digit: f64) -> Self {
         let special = params.log2_special(params.raising_limbs(Level(0)).p());
-        Self::digit(params, log2_digit - special)
+        Self::digit(params, log2_digit - special, ERROR_VARIANCE)
     }
 
     /// This error after rescaling from `level >= 1`.
@@ -189,7 +211,10 @@ fn degree(params: &Params) -> f64 {
 /// Expected sum of the squares of the secret's coefficients.
 fn secret_weight(params: &Params) -> f64 {
     match params.spec().secret {
-        SecretDistribution::UniformTernary => degree(params) * TERNARY_VARIANCE,
+        secret
+        @ (SecretDistribution::UniformTernary | SecretDistribution::SharedTernary { .. }) => {
+            degree(params) * TERNARY_VARIANCE * secret.pieces()
+        }
         SecretDistribution::FixedWeight { h } => f64::from(h),
     }
 }

@@ -528,6 +528,16 @@ fn check_shape(spec: &Spec) -> Result<()> {
     {
         return invalid("secret", format!("a weight of {h} does not fit 2^{}", spec.log_n));
     }
+    if let SecretDistribution::SharedTernary { parties, pieces } = spec.secret
+        && !(2 <= parties && parties <= pieces && pieces <= SecretDistribution::MAX_PIECES)
+    {
+        let most = SecretDistribution::MAX_PIECES;
+        let problem = format!(
+            "{parties} key holders cannot share {pieces} pieces: 2 or more share at least one piece \
+             each, and at most {most} together"
+        );
+        return invalid("secret", problem);
+    }
     Ok(())
 }
 

@@ -27,9 +27,12 @@ impl SwitchingKey {
     /// Returns the rows modulo the `i`-th of the key's primes. Prepare them before multiplying.
     pub(super) fn rows<'a>(&'a self, params: &'a Params, digits: usize, i: usize) -> KeyRows<'a> {
         let first = (0..digits).map(|digit| self.first.row(digit, i)).collect();
-        let second = match &self.second {
-            Some(half) => Second::Packed((0..digits).map(|digit| half.row(digit, i)).collect()),
-            None => Second::Seed(params, &self.seed),
+        let second = match (&self.second, &self.seed) {
+            (None, Some(seed)) => Second::Seed(params, seed),
+            // Keys without a seed store both halves.
+            (half, _) => Second::Packed(
+                half.iter().flat_map(|half| (0..digits).map(|digit| half.row(digit, i))).collect(),
+            ),
         };
         KeyRows { modulus: params.basis().modulus(self.limbs(), i), first, second }
     }

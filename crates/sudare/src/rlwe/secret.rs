@@ -1,5 +1,6 @@
 use super::SecretDistribution;
 use crate::ring::RnsBasis;
+use core::f64::consts::{LN_2, PI};
 use sudare_arith::{
     fft::{Complex, SpecialFft},
     mem::{Buf, Secrecy},
@@ -11,17 +12,36 @@ use zeroize::Zeroize;
 /// numbers, divided by their mean. It is exceeded with a probability of one in a thousand.
 const RARELY: f64 = 7.0;
 
+/// `-log2` of the probability that a shared secret exceeds its limit, once for each key.
+const SHARED_FAILURE_BITS: f64 = 64.0;
+
+/// Number of directions of the complex plane. In one of them, the projection of a number is nearly
+/// as long as the number.
+const DIRECTIONS: f64 = 16.0;
+
 /// The limit on a secret's canonical norm: the largest magnitude of its values at the roots of
 /// `X^N + 1`.
 ///
 /// A value is nearly a complex normal number. The mean of its square is the expected number of
 /// nonzero coefficients. Secrets above the limit, `e^-7` of all, are drawn again, which costs less
 /// than 0.002 bits of security.
+///
+/// A shared secret is never seen as a whole. Each piece is below the limit of one ternary
+/// polynomial, so that the sum is below their number times this limit. The sum of many pieces is
+/// smaller except with a probability of `2^-64`.
 pub(crate) fn canonical_limit(distribution: SecretDistribution, log_n: u32) -> f64 {
     let degree = real::exp2(f64::from(log_n));
     let weight = match distribution {
         SecretDistribution::UniformTernary => degree * 2.0 / 3.0,
         SecretDistribution::FixedWeight { h } => f64::from(h),
+        SecretDistribution::SharedTernary { pieces, .. } => {
+            let pieces = f64::from(pieces);
+            let certain = pieces * canonical_limit(SecretDistribution::UniformTernary, log_n);
+            // Each direction has the tail of a normal number, for `N / 2` pairs of roots.
+            let tail = SHARED_FAILURE_BITS + real::log2(degree / 2.0 * DIRECTIONS);
+            let square = tail * LN_2 * pieces * degree * 2.0 / 3.0;
+            return certain.min(square.sqrt() / real::cos(PI / DIRECTIONS));
+        }
     };
     (weight * (real::ln(degree / 2.0) + RARELY)).sqrt()
 }

@@ -59,6 +59,43 @@ pub enum SecretDistribution {
         /// Number of nonzero coefficients, at most the ring degree.
         h: u32,
     },
+    /// The sum of uniform ternary polynomials, its pieces, which several key holders share. No
+    /// group that may not decrypt has all pieces.
+    SharedTernary {
+        /// Number of key holders, whose errors add up in each key: 2 to
+        /// [`SecretDistribution::MAX_PIECES`].
+        parties: u32,
+        /// Number of pieces: at least one for each key holder, at most
+        /// [`SecretDistribution::MAX_PIECES`].
+        pieces: u32,
+    },
+}
+
+impl SecretDistribution {
+    /// Maximum number of pieces of a shared secret. Noise grows with the root of their number.
+    pub const MAX_PIECES: u32 = 70;
+
+    /// Number of polynomials that add up to the secret.
+    pub(crate) fn pieces(self) -> f64 {
+        match self {
+            Self::UniformTernary | Self::FixedWeight { .. } => 1.0,
+            Self::SharedTernary { pieces, .. } => pieces.into(),
+        }
+    }
+
+    /// Number of independent errors that add up in a key.
+    pub(crate) fn parties(self) -> f64 {
+        match self {
+            Self::UniformTernary | Self::FixedWeight { .. } => 1.0,
+            Self::SharedTernary { parties, .. } => parties.into(),
+        }
+    }
+
+    /// `true` if several key holders share the secret.
+    #[must_use]
+    pub fn is_shared(self) -> bool {
+        matches!(self, Self::SharedTernary { .. })
+    }
 }
 
 /// Returns the estimated classical security, in bits, of RLWE samples modulo a `log2_qp`-bit
@@ -70,6 +107,8 @@ pub enum SecretDistribution {
 /// - A weight uses the row of the next lower tabulated weight. Below the lowest, 32, the result is
 ///   0 bits. No weight is better than a uniform ternary secret, and weights of `2N/3` and more
 ///   count as uniform ternary.
+/// - A shared secret counts as one uniform ternary piece: the other key holders may know all other
+///   pieces and errors.
 /// - Rings outside the table use the nearest one, with its moduli divided by 2.2 per halving
 ///   (ternary below 2^10, sparse below 2^12) or multiplied by 1.9 per doubling (sparse at 2^17).
 ///   `log_n` above 17 counts as 17.
@@ -111,7 +150,9 @@ fn estimate(log_n: u32, secret: SecretDistribution, value: impl Fn(&Row, f64) ->
         let row_of = |weight| TABLE.iter().find(|row| row.log_n == log_n && row.weight == weight);
         let ternary = |margin| row_of(None).map_or(0.0, |row| value(row, margin));
         match secret {
-            SecretDistribution::UniformTernary => ternary(0.0),
+            SecretDistribution::UniformTernary | SecretDistribution::SharedTernary { .. } => {
+                ternary(0.0)
+            }
             SecretDistribution::FixedWeight { h } if h < MIN_WEIGHT || h > degree(log_n) => 0.0,
             // With `s` in {-1, 1}, `(s + 1) / 2` has half the size, which is equivalent to doubling
             // the modulus and the error.
@@ -139,7 +180,10 @@ fn degree(log_n: u32) -> u32 {
 fn secret_entropy_bits(log_n: u32, secret: SecretDistribution) -> f64 {
     let n = degree(log_n);
     match secret {
-        SecretDistribution::UniformTernary => f64::from(n) * real::log2(3.0),
+        // Of one piece, if it is shared.
+        SecretDistribution::UniformTernary | SecretDistribution::SharedTernary { .. } => {
+            f64::from(n) * real::log2(3.0)
+        }
         SecretDistribution::FixedWeight { h } => {
             let choices = h.min(n.saturating_sub(h)).min(256);
             let log2_positions: f64 =

@@ -16,7 +16,8 @@ const TOLERANCE: f64 = 0.8;
 
 fn estimated(log_n: u32, secret: SecretDistribution, log2_q: f64) -> f64 {
     let secret = match secret {
-        UniformTernary => Secret::Ternary,
+        // One piece, if it is shared.
+        UniformTernary | SecretDistribution::SharedTernary { .. } => Secret::Ternary,
         FixedWeight { h } => Secret::Weight(h),
     };
     crate::estimator::security_bits(log_n, secret, log2_q)

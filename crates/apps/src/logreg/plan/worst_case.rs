@@ -122,8 +122,19 @@ impl Training<'_> {
 
     fn integers(&self, round: Option<&Round>) -> Integers {
         let bounds = CanonicalBounds::new(self.params.rlwe());
+        let chain = self.params.chain();
         let levels = round.map_or(0..=0, |round| round.left.0..=round.level.0);
-        let switch = levels.map(|level| bounds.key_switch(Level(level), None)).fold(0.0, f64::max);
+        let of_level = |level: u32| {
+            let level = Level(level);
+            // Products are rescaled in the same step. Keys of a shared secret have larger errors
+            // for products, which this leaves small.
+            let product = match level {
+                Level(0) => 0.0,
+                _ => bounds.relinearization(level, None) / chain.divisor(level).to_f64(),
+            };
+            bounds.key_switch(level, None).max(product)
+        };
+        let switch = levels.map(of_level).fold(0.0, f64::max);
         // Encoding `n` slots is off by `n` at most (docs/notes/worst-case-error.md).
         let encoding = self.params.max_slots() as f64;
         Integers { fresh: bounds.fresh() + encoding, rounding: 1.0 + bounds.rounding(), switch }

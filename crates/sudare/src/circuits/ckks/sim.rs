@@ -239,11 +239,15 @@ impl Evaluator {
     /// error of a switch with one, in integers.
     fn use_keys_at(&self, level: Level, needed: KeyRequest) -> f64 {
         let key_level = self.level_keys.key_level(self.chain.levels().above(level), &needed);
+        let relinearizes = needed.relinearize.is_some();
         self.use_keys(match key_level {
             Some(key_level) => needed.moved_to_level_keys(|_| Some(key_level)),
             None => needed,
         });
-        self.bound(|bounds| bounds.key_switch(level, key_level))
+        self.bound(|bounds| match relinearizes {
+            true => bounds.relinearization(level, key_level),
+            false => bounds.key_switch(level, key_level),
+        })
     }
 
     /// Returns a bound of an error in integers; infinite if none is known.

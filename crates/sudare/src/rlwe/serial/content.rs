@@ -74,8 +74,14 @@ impl<W: Write + ?Sized> FileWriter<'_, W> {
         keys: impl IntoIterator<Item = &'k SwitchingKey>,
     ) -> Result<()> {
         for key in keys {
-            self.put(key.seed.as_bytes())?;
+            if let Some(seed) = &key.seed {
+                self.put(seed.as_bytes())?;
+            }
             self.put(key.first.bytes())?;
+            // Without a seed the second half is no less than the first.
+            if let (None, Some(second)) = (&key.seed, &key.second) {
+                self.put(second.bytes())?;
+            }
         }
         self.end_section()
     }
@@ -119,7 +125,7 @@ impl UncheckedKey {
             }
             packer.finish()
         });
-        SwitchingKey { level, seed, first, second }
+        SwitchingKey { level, seed: Some(seed), first, second }
     }
 }
 
@@ -192,9 +198,20 @@ impl<R: Read> FileReader<R> {
         digits: usize,
     ) -> Result<UncheckedKey> {
         let seed = self.seed()?;
+        let (first, valid) = self.half(params, limbs, digits)?;
+        Ok(UncheckedKey { level, seed, first, valid })
+    }
+
+    /// Reads one half of a key. The flag tells whether its residues are below their primes.
+    fn half(
+        &mut self,
+        params: &Params,
+        limbs: LimbSet,
+        digits: usize,
+    ) -> Result<(PackedPolys, bool)> {
         let basis = params.basis();
         let mut valid = true;
-        let first = match self.mapping.clone() {
+        let half = match self.mapping.clone() {
             None => {
                 let mut packer = basis.packer(limbs, digits);
                 for _ in 0..digits {
@@ -221,7 +238,24 @@ impl<R: Read> FileReader<R> {
                 basis.packed(limbs, bytes.ok_or(Error::Truncated { found, needed })?)
             }
         };
-        Ok(UncheckedKey { level, seed, first, valid })
+        Ok((half, valid))
+    }
+
+    /// Reads a relinearisation key, which is whole even among small keys.
+    fn relinearization_key(
+        &mut self,
+        params: &Params,
+        level: Level,
+        limbs: LimbSet,
+    ) -> Result<SwitchingKey> {
+        if !params.spec().secret.is_shared() {
+            return self.switching_key(params, level, limbs, false);
+        }
+        let digits = params.digit_primes_of(limbs).len();
+        let (first, first_valid) = self.half(params, limbs, digits)?;
+        let (second, second_valid) = self.half(params, limbs, digits)?;
+        self.end_polys(first_valid & second_valid)?;
+        Ok(SwitchingKey { level, seed: None, first, second: Some(second) })
     }
 
     fn switching_key(
@@ -279,10 +313,9 @@ impl<R: Read> FileReader<R> {
         id: KeyId,
         request: &KeyRequest,
     ) -> Result<EvaluationKeys> {
-        // The relinearisation key is whole even among small keys.
         let relinearize = request
             .relinearize
-            .map(|level| self.switching_key(params, level, params.key_limbs(level), false))
+            .map(|level| self.relinearization_key(params, level, params.key_limbs(level)))
             .transpose()?;
         let mut galois = BTreeMap::new();
         for (&g, &level) in &request.galois {
@@ -296,7 +329,7 @@ impl<R: Read> FileReader<R> {
             let limbs = params.limbs_of_keys(Some(level), level);
             let mut read = LevelSwitchingKeys::default();
             if keys.relinearize {
-                read.relinearize = Some(self.switching_key(params, level, limbs, false)?);
+                read.relinearize = Some(self.relinearization_key(params, level, limbs)?);
             }
             for &g in &keys.galois {
                 read.galois.insert(g, self.galois_key(params, g, level, limbs)?);

@@ -66,12 +66,16 @@ impl<M> Content<M> {
     fn bytes(&self, params: &Params) -> u64 {
         let basis = params.basis();
         let seeded = |bytes: u64| bytes.saturating_add(SEED_BYTES);
+        let relinearization = |limbs| match params.half_key_bytes(limbs) {
+            // Both halves, and no seed.
+            half if params.spec().secret.is_shared() => half.saturating_mul(2),
+            half => seeded(half),
+        };
         match *self {
             Self::SecretKey => basis.n() as u64 / 4,
             Self::PublicKey => seeded(basis.packed_bytes(params.limbs(params.top()))),
-            Self::Relinearization(level) | Self::Galois(_, level) => {
-                seeded(params.half_key_bytes(params.key_limbs(level)))
-            }
+            Self::Relinearization(level) => relinearization(params.key_limbs(level)),
+            Self::Galois(_, level) => seeded(params.half_key_bytes(params.key_limbs(level))),
             Self::Ciphertext(level, _) => basis.packed_bytes(params.limbs(level)).saturating_mul(2),
             Self::SeededCiphertext(level, _) => seeded(basis.packed_bytes(params.limbs(level))),
             Self::Raising(level, _) | Self::DividedRaising(level, ..) => {
@@ -79,7 +83,10 @@ impl<M> Content<M> {
                 keys.map(|limbs| seeded(basis.packed_bytes(limbs))).iter().sum()
             }
             Self::Raised(_, level) => seeded(basis.packed_bytes(params.raising_limbs(level))),
-            Self::LevelRelinearization(level) | Self::LevelGalois(_, level) => {
+            Self::LevelRelinearization(level) => {
+                relinearization(params.limbs_of_keys(Some(level), level))
+            }
+            Self::LevelGalois(_, level) => {
                 seeded(params.half_key_bytes(params.limbs_of_keys(Some(level), level)))
             }
         }

@@ -40,6 +40,10 @@ pub fn write_secret_key<P: Scheme>(
     label: &Label,
 ) -> Result<u64> {
     key.check(params.as_ref())?;
+    if params.as_ref().spec().secret.is_shared() {
+        let problem = "several key holders share this secret, so that no file may hold it".into();
+        return Err(Error::InvalidSpec { field: "secret", problem });
+    }
     let contents = vec![Content::SecretKey];
     let mut file = start(out, params, (Kind::SecretKey, key.id), label, contents)?;
     file.secret_key(key)?;

@@ -262,7 +262,7 @@ mod tests {
     fn weight(set: &BootstrapPreset) -> u32 {
         match set.preset.spec.secret {
             SecretDistribution::FixedWeight { h } => h,
-            SecretDistribution::UniformTernary => 0,
+            _ => 0,
         }
     }
 
