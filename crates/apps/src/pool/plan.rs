@@ -4,7 +4,7 @@ use num_bigint::BigInt;
 use sudare::{
     circuits::ckks::ComplexOps,
     ckks::{Ciphertext, Encoder, Encryptor, Params, Scale},
-    rlwe::{Level, Noise},
+    rlwe::{CanonicalBounds, Level, Noise, SecretDistribution, shared::Flood},
 };
 use sudare_arith::{par, prng::Seed, real};
 use sudare_table::excerpt;
@@ -20,6 +20,10 @@ const MARK_BITS: u64 = 64;
 
 /// Maximum `log2` of the scale. Up to it, encoding is exact in double precision.
 const MAX_LOG2_SCALE: f64 = 45.0;
+
+/// The same, if several key holders open the total. Their noise needs a larger scale, at which
+/// encoding takes more time.
+const MAX_LOG2_SHARED_SCALE: f64 = 100.0;
 
 /// Maximum bits of a limb. Sums of the limbs of all owners stay far below the precision of
 /// decoding.
@@ -41,6 +45,10 @@ const ROOM_BITS: f64 = 2.0;
 /// of the total exactly. The errors of one fresh encryption for each owner stay below a quarter of
 /// a limb's step, except with a probability of 2^-60 per slot. The number of ciphertexts follows
 /// from the schema and the arguments of [`SumsPlan::new`].
+///
+/// If several key holders share the secret of the parameters, they decrypt the total with
+/// [`ckks::Opening`](sudare::ckks::Opening), for [`SumsPlan::largest_error`]. The plan leaves room
+/// for their noise.
 ///
 /// Every owner has its own slot with a 1, so the total shows missing and repeated owners. Every
 /// ciphertext begins with two marks. One is computed from schema, plan and place. The owner draws
@@ -94,6 +102,13 @@ impl SumsPlan {
         let schema = schema.clone();
         let params = params.clone();
         Ok(Self { schema, shape, most_rows, params, coding, digest })
+    }
+
+    /// Returns a bound of the error of any slot of the total, except with a probability of `2^-96`.
+    #[must_use]
+    pub fn largest_error(&self) -> f64 {
+        let owners = self.schema.owners().len();
+        largest_error(&self.params, owners) / self.coding.scale.to_f64()
     }
 
     /// Returns the number of ciphertexts that each owner sends, which is also the number of
@@ -368,12 +383,14 @@ fn coding(
     let chain = params.chain();
     let owner_bits = real::log2(owners as f64);
     let noise = (Noise::fresh(params.rlwe()) + Noise::encoding()).log2_sd();
+    let summed = noise + (f64::from(params.log_n()) + owner_bits) / 2.0;
+    let opening = opening_bits(params, owners)?;
     // The sum of all owners' errors in a slot must be below a quarter of a limb's step.
-    let error_bits =
-        noise + (f64::from(params.log_n()) + owner_bits) / 2.0 + LARGEST_ERROR_BITS + 2.0;
+    let error_bits = summed.max(opening.unwrap_or(0.0)) + LARGEST_ERROR_BITS + 2.0;
     let room_bits = owner_bits + ROOM_BITS;
+    let most = opening.map_or(MAX_LOG2_SCALE, |_| MAX_LOG2_SHARED_SCALE);
     let at = |level: Level| {
-        let log2_scale = (chain.log2_q(level) - room_bits).min(MAX_LOG2_SCALE);
+        let log2_scale = (chain.log2_q(level) - room_bits).min(most);
         let bits = (log2_scale - error_bits).min(f64::from(MAX_LIMB_BITS));
         (bits >= 1.0).then(|| (level, Scale::from_log2(log2_scale), bits as u32))
     };
@@ -397,6 +414,25 @@ fn coding(
         found: params.max_slots(),
         needed: marks.unwrap_or(0),
     })
+}
+
+/// Returns `log2` of the deviation that the noise of all key holders has in a slot, if several share
+/// the secret. It is far above the error that it hides.
+fn opening_bits(params: &Params, owners: usize) -> Result<Option<f64>, PoolError> {
+    let SecretDistribution::SharedTernary { parties, .. } = params.rlwe().spec().secret else {
+        return Ok(None);
+    };
+    let flood = Flood::hiding(real::log2(largest_error(params, owners)))?;
+    // The real part of a slot adds up half of the coefficients' variances. At most all holders open.
+    let terms = params.max_slots() as f64 * f64::from(parties);
+    Ok(Some(f64::from(flood.log2_deviation()) + real::log2(terms) / 2.0))
+}
+
+/// Returns a bound of the error of a slot in integers: of one fresh encryption for each owner.
+fn largest_error(params: &Params, owners: usize) -> f64 {
+    // Encoding `n` slots is off by `n` at most (docs/notes/worst-case-error.md).
+    let one = CanonicalBounds::new(params.rlwe()).fresh() + params.max_slots() as f64;
+    one * owners as f64
 }
 
 /// Returns the limbs of all owners' presence and of all sums.

@@ -6,6 +6,7 @@ mod array;
 mod bounds;
 mod functions;
 mod logreg;
+mod parties;
 mod ranges;
 mod score;
 #[path = "../../../sudare/tests/session/mod.rs"]
