@@ -1,10 +1,12 @@
 //! Parsers of option values.
 
 use crate::output::say;
-use std::ops::RangeInclusive;
+use std::{collections::BTreeMap, ops::RangeInclusive};
 use sudare_apps::stats::Edges;
 use sudare_roles::clear::reading::{Reading, names_between_commas};
-use sudare_table::{Categorical, Encoding, EncodingOptions, Missing, Selection, Unseen, list};
+use sudare_table::{
+    Categorical, DatePart, Encoding, EncodingOptions, Missing, Selection, Unseen, list,
+};
 
 /// Reads a whole number in a range.
 pub fn whole(
@@ -75,6 +77,56 @@ pub fn edges(text: &str) -> Result<ColumnEdges, &'static str> {
     Ok(ColumnEdges { column, edges })
 }
 
+/// Treatment of missing values, for one column or for all others.
+#[derive(Debug, Clone, PartialEq)]
+struct ColumnMissing {
+    /// Name of the column; nothing for all others.
+    column: Option<String>,
+    rule: Missing,
+}
+
+/// Reads a treatment of missing values: `[COL=]mean`.
+fn missing(text: &str) -> Result<ColumnMissing, &'static str> {
+    // From the right: names of columns may contain `=`, treatments cannot.
+    let (column, rule) = match text.rsplit_once('=') {
+        Some((column, rule)) => (Some(column.to_owned()), rule),
+        None => (None, text),
+    };
+    let rule = match rule {
+        "refuse" => Missing::Refuse,
+        "mean" => Missing::Mean,
+        "median" => Missing::Median,
+        "most-frequent" => Missing::MostFrequent,
+        "drop" => Missing::Drop,
+        "flag" => Missing::Flag,
+        _ => {
+            return Err(
+                "expected refuse, mean, median, most-frequent, drop or flag, with the name of a column \
+                 first if it is for that column alone, such as age=median",
+            );
+        }
+    };
+    Ok(ColumnMissing { column, rule })
+}
+
+/// Parts of the dates of a column.
+#[derive(Debug, Clone, PartialEq)]
+struct ColumnDates {
+    column: String,
+    parts: Vec<DatePart>,
+}
+
+/// Reads parts of dates: `COL=year,month`.
+fn dates(text: &str) -> Result<ColumnDates, &'static str> {
+    let (column, parts) = text.rsplit_once('=').unwrap_or_default();
+    let parts: Option<Vec<DatePart>> = parts.split(',').map(DatePart::named).collect();
+    let parts = parts.filter(|_| !column.is_empty()).ok_or(
+        "expected a column and parts of its dates, such as admitted=year,month; the parts are days, year, \
+         month, day, weekday and hour",
+    )?;
+    Ok(ColumnDates { column: column.to_owned(), parts })
+}
+
 /// Reads a share of rows.
 pub fn share(text: &str) -> Result<f64, &'static str> {
     let number = text.parse().ok().filter(|&share: &f64| share > 0.0 && share < 1.0);
@@ -116,9 +168,20 @@ pub struct TableFormat {
     /// Treatment of missing values: refuse; mean or median, which replace numbers by the mean or the
     /// median of the column, and text by a category of its own; most-frequent, which replaces both by
     /// the most frequent value; drop, which leaves out their rows; flag, which is mean with an extra
-    /// column that marks them [default: refuse]
-    #[arg(long, value_name = "refuse|mean|median|most-frequent|drop|flag", value_parser = missing)]
-    missing: Option<Missing>,
+    /// column that marks them. For a single column, put its name first, and repeat the option for
+    /// each such column: age=median [default: refuse]
+    #[arg(
+        long,
+        value_name = "[COL=]refuse|mean|median|most-frequent|drop|flag",
+        value_parser = missing
+    )]
+    missing: Vec<ColumnMissing>,
+    /// Parts of the dates of a column, which become columns of numbers in its place: days, year,
+    /// month, day, weekday (0 is Monday) and hour, in UTC. The parts of the column admitted are
+    /// called "admitted year" and so on, and other options may name them. Repeat the option for each
+    /// such column
+    #[arg(long, value_name = "COL=PART,PART", value_parser = dates)]
+    dates: Vec<ColumnDates>,
     /// Words of a CSV file that mean a missing value in any column, with --missing. By default, NA,
     /// N/A, n/a, na, #N/A, <NA>, NaN, nan, NAN, null, NULL, Null, None, ? and - do so in columns of
     /// numbers, and are categories in columns of text. An empty cell always does
@@ -144,9 +207,19 @@ impl TableFormat {
             names => Categorical::Detect(names.to_vec()),
         };
         let given = |words: &[Names]| Some(words.concat()).filter(|words| !words.is_empty());
+        // The last one counts, as with other repeated options.
+        let rule =
+            self.missing.iter().rfind(|given| given.column.is_none()).map(|given| given.rule);
+        let own = self.missing.iter().filter_map(|given| Some((given.column.clone()?, given.rule)));
+        let mut dates = BTreeMap::<_, Vec<_>>::new();
+        for ColumnDates { column, parts } in &self.dates {
+            dates.entry(column.clone()).or_default().extend(parts);
+        }
         let encoding = EncodingOptions {
             categorical,
-            missing: self.missing.unwrap_or_default(),
+            missing: rule.unwrap_or_default(),
+            missing_of: own.collect(),
+            dates,
             unseen: self.unseen.unwrap_or_default(),
             selection: Selection { columns: given(&self.columns), drop: self.drop.concat() },
             rare: self.rare.map_or(0, |rows| rows as usize),
@@ -164,7 +237,8 @@ impl TableFormat {
     pub fn is_default(&self) -> bool {
         let lists = [&self.columns, &self.drop, &self.categorical, &self.missing_words];
         lists.iter().all(|list| list.is_empty())
-            && (self.rare, self.missing, self.unseen) == (None, None, None)
+            && (self.missing.is_empty() && self.dates.is_empty())
+            && (self.rare, self.unseen) == (None, None)
             && (self.delimiter, self.decimal) == (None, None)
     }
 }
@@ -180,18 +254,6 @@ pub fn tell_identifiers(encoding: &Encoding) {
          it out with --drop",
         list(&found)
     ));
-}
-
-fn missing(text: &str) -> Result<Missing, &'static str> {
-    match text {
-        "refuse" => Ok(Missing::Refuse),
-        "mean" => Ok(Missing::Mean),
-        "median" => Ok(Missing::Median),
-        "most-frequent" => Ok(Missing::MostFrequent),
-        "drop" => Ok(Missing::Drop),
-        "flag" => Ok(Missing::Flag),
-        _ => Err("expected refuse, mean, median, most-frequent, drop or flag"),
-    }
 }
 
 fn unseen(text: &str) -> Result<Unseen, &'static str> {
@@ -233,6 +295,14 @@ mod tests {
             assert!(names(bad).is_err(), "{bad}");
         }
         assert!(share("1").is_err() && delimiter("ab").is_err() && missing("x").is_err());
+        let column = |name: &str, rule| Ok(ColumnMissing { column: Some(name.to_owned()), rule });
+        assert_eq!(missing("mean"), Ok(ColumnMissing { column: None, rule: Missing::Mean }));
+        assert_eq!(missing("a=b=most-frequent"), column("a=b", Missing::MostFrequent));
+        let parts = vec![DatePart::Year, DatePart::Weekday];
+        assert_eq!(dates("a=b=year,weekday"), Ok(ColumnDates { column: "a=b".into(), parts }));
+        for bad in ["year", "=year", "a=", "a=year,", "a=decade"] {
+            assert!(dates(bad).is_err(), "{bad}");
+        }
         for bad in ["1", "1,", "1,0", "-1,1", "inf,1", "nan,1", ""] {
             assert!(class_weights(bad).is_err(), "{bad}");
         }

@@ -8,11 +8,12 @@ use crate::{
 };
 use pyo3::prelude::*;
 use serde::{Serialize, de::DeserializeOwned};
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 use sudare_apps::stats::Edges;
 use sudare_roles::{clear::groups::KeyColumn, error::Error as Engine, owner::encryption::Subject};
 use sudare_table::{
-    Categorical, Encoding, EncodingOptions, Frame, Missing, Selection, Table, TextColumn, Unseen,
+    Categorical, DatePart, Encoding, EncodingOptions, Frame, Missing, Selection, Table, TextColumn,
+    Unseen,
 };
 
 /// Name of the target, its classes, and the place among these of the class of each row.
@@ -127,36 +128,36 @@ pub(crate) fn frame(columns: Vec<String>, numbers: Numbers, texts: Texts) -> Res
 }
 
 /// Options of an encoding: see `EncodingOptions` of the library. Columns of text are categories, dates,
-/// or identifiers.
+/// or identifiers. The name `*` stands for all columns without a treatment of missing values of their
+/// own.
 #[pyclass(frozen, module = "sudare._native")]
 pub struct Rules(pub(crate) EncodingOptions);
 
 #[pymethods]
 impl Rules {
     #[new]
-    #[pyo3(signature = (*, missing, unseen, categorical, columns, drop, rare))]
+    #[pyo3(signature = (*, missing, dates, unseen, categorical, columns, drop, rare))]
     fn new(
-        missing: &str,
+        missing: BTreeMap<String, String>,
+        dates: BTreeMap<String, Vec<String>>,
         unseen: &str,
         categorical: Vec<String>,
         columns: Option<Vec<String>>,
         drop: Vec<String>,
         rare: usize,
     ) -> Result<Self> {
+        let of_column = |(column, rule): (String, String)| Ok((column, missing_rule(&rule)?));
+        let mut rules =
+            missing.into_iter().map(of_column).collect::<Result<BTreeMap<String, Missing>>>()?;
+        let parts = |(column, parts): (String, Vec<String>)| {
+            let parts = parts.iter().map(|part| date_part(part));
+            Ok((column, parts.collect::<Result<_>>()?))
+        };
         Ok(Self(EncodingOptions {
             categorical: Categorical::Detect(categorical),
-            missing: match missing {
-                "refuse" => Missing::Refuse,
-                "mean" => Missing::Mean,
-                "median" => Missing::Median,
-                "most_frequent" | "most-frequent" => Missing::MostFrequent,
-                "drop" => Missing::Drop,
-                "flag" => Missing::Flag,
-                found => {
-                    let needed = "refuse, mean, median, most_frequent, drop or flag";
-                    return Err(choice("missing", found, needed));
-                }
-            },
+            missing: rules.remove("*").unwrap_or_default(),
+            missing_of: rules,
+            dates: dates.into_iter().map(parts).collect::<Result<_>>()?,
             unseen: match unseen {
                 "refuse" => Unseen::Refuse,
                 "zero" => Unseen::Zero,
@@ -166,6 +167,25 @@ impl Rules {
             rare,
         }))
     }
+}
+
+/// Reads a treatment of missing values.
+fn missing_rule(text: &str) -> Result<Missing> {
+    match text {
+        "refuse" => Ok(Missing::Refuse),
+        "mean" => Ok(Missing::Mean),
+        "median" => Ok(Missing::Median),
+        "most_frequent" | "most-frequent" => Ok(Missing::MostFrequent),
+        "drop" => Ok(Missing::Drop),
+        "flag" => Ok(Missing::Flag),
+        found => Err(choice("missing", found, "refuse, mean, median, most_frequent, drop or flag")),
+    }
+}
+
+/// Reads a part of dates.
+fn date_part(text: &str) -> Result<DatePart> {
+    let names = DatePart::ALL.map(DatePart::name).join(", ");
+    DatePart::named(text).ok_or_else(|| choice("a part of dates", text, &format!("one of {names}")))
 }
 
 /// Fits the coding of a frame, and returns it as JSON. `target` names the target and its classes. NaN and

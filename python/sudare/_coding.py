@@ -21,11 +21,22 @@ import numpy.typing as npt
 
 from sudare import _native, errors
 from sudare._frames import expect_numbers, is_missing, names_of, narwhals_for, opened
-from sudare._plain import Floats, choice, encodable, items, optional, shown, string, whole
+from sudare._plain import Floats, choice, encodable, items, mapping, optional, shown, string, whole
 
 # Two literals, since stubtest takes one literal of several words for a union that it misses at runtime.
 Missing: TypeAlias = Literal["refuse", "drop"] | Literal["mean", "median", "most_frequent", "flag"]
 """Treatments of missing values."""
+
+MissingRules: TypeAlias = Missing | Mapping[str, Missing]
+"""A treatment of missing values for all columns, or one for each column by its name. The name `"*"` stands for
+all other columns."""
+
+DateParts: TypeAlias = Mapping[str, Sequence[Literal["days", "year", "month"] | Literal["day", "weekday", "hour"]]]
+"""Parts of dates that take the place of columns, by their names."""
+
+_MISSING = ("refuse", "mean", "median", "most_frequent", "drop", "flag")
+
+_DATE_PARTS = ("days", "year", "month", "day", "weekday", "hour")
 
 _Text = list[str | None]
 
@@ -42,9 +53,13 @@ class Rules:
 
     columns: Sequence[str] | None = None
     drop: Sequence[str] | None = None
-    missing: str = "refuse"
+    missing: MissingRules = "refuse"
+    """After construction, the treatment of columns without one of their own."""
     unseen: str = "refuse"
     rare: int | None = None
+    dates: DateParts | None = None
+    missing_of: Mapping[str, str] = field(init=False, default_factory=dict)
+    """Treatments of single columns."""
 
     def __post_init__(self) -> None:
         for name in ("columns", "drop"):
@@ -52,13 +67,46 @@ class Rules:
             for column in found or ():
                 string(column, f"the name of a column in {name}")
             object.__setattr__(self, name, found)
-        choice(self.missing, "missing", ("refuse", "mean", "median", "most_frequent", "drop", "flag"))
+        rules: dict[str, str] = {}
+        if isinstance(self.missing, Mapping):
+            for column, rule in self.missing.items():
+                string(column, "the name of a column in missing")
+                rules[column] = choice(rule, f"missing[{column!r}]", _MISSING)
+        else:
+            rules["*"] = choice(self.missing, "missing", _MISSING)
+        object.__setattr__(self, "missing", rules.pop("*", "refuse"))
+        object.__setattr__(self, "missing_of", rules)
+        dates: dict[str, list[str]] = {}
+        if self.dates is not None:
+            for column, parts in mapping(self.dates, "dates", "parts of dates by column").items():
+                string(column, "the name of a column in dates")
+                what = f"dates[{column!r}]"
+                dates[column] = [
+                    choice(part, f"a part of {what}", _DATE_PARTS)
+                    for part in items(parts, what, "parts of dates, such as ['year', 'month']")
+                ]
+        object.__setattr__(self, "dates", dates)
         choice(self.unseen, "unseen", ("refuse", "zero"))
         object.__setattr__(self, "rare", optional(whole, self.rare, "rare", 2))
 
     def is_default(self) -> bool:
-        """Tells whether all columns are used, and none may lack values."""
-        return (self.columns, self.drop, self.missing, self.rare) == (None, None, "refuse", None)
+        """Tells whether all columns are used as they are, and none may lack values."""
+        plain = (self.columns, self.drop, self.missing, self.rare) == (None, None, "refuse", None)
+        return plain and not self.missing_of and not self.dates
+
+    def grouped(self, by: str, names: Sequence[str]) -> Rules:
+        """Returns the rules for a table of the columns `names` and `by`, which is coded without `by`. The
+        treatment of columns without one of their own becomes the one of `by`, which the encoding keeps."""
+        rules = {
+            name: self.missing_of.get(name, str(self.missing))
+            for name in names
+            if name != by and not self.skips(name)
+        }
+        rules |= {name: rule for name, rule in self.missing_of.items() if name != by}
+        rules["*"] = self.missing_of.get(by, str(self.missing))
+        # The values are those that were checked before.
+        missing: Any = rules
+        return Rules(self.columns, self.drop, missing, self.unseen, self.rare, self.dates)
 
     def skips(self, name: str) -> bool:
         """Tells whether a column is left out."""
@@ -68,7 +116,8 @@ class Rules:
         """Returns the rules for native code, for a table with these declared categories."""
         columns = None if self.columns is None else list(self.columns)
         return _native.Rules(
-            missing=self.missing,
+            missing={"*": str(self.missing), **self.missing_of},
+            dates=self.dates or {},
             unseen=self.unseen,
             categorical=[name for name in categorical if not self.skips(name)],
             columns=columns,
@@ -90,19 +139,19 @@ class Cells:
     declared: list[str] = field(default_factory=list)
     """Columns whose types say that they are categories."""
 
-    def gaps(self, unused: Collection[str] = ()) -> npt.NDArray[np.bool_]:
-        """Marks rows that lack a value in a column that is not `unused`."""
+    def gaps(self, columns: Collection[str]) -> npt.NDArray[np.bool_]:
+        """Marks rows that lack a value in one of these columns."""
         lacking = np.isnan(self.numbers)
         for place, text in self.texts.items():
             lacking[:, place] = [value is None for value in text]
-        used = [name not in unused for name in self.names]
+        used = [name in columns for name in self.names]
         return np.asarray(lacking[:, used].any(axis=1))
 
     def complete(
-        self, labels: npt.NDArray[Any], unused: Collection[str] = ()
+        self, labels: npt.NDArray[Any], columns: Collection[str]
     ) -> tuple[Cells, npt.NDArray[Any]]:
-        """Returns the rows that lack no value, and their labels."""
-        kept = np.flatnonzero(~self.gaps(unused))
+        """Returns the rows that lack no value in these columns, and their labels."""
+        kept = np.flatnonzero(~self.gaps(columns))
         if len(kept) == 0:
             raise errors.of_kind(
                 "NoCompleteRow",
@@ -166,6 +215,33 @@ def left_out(encoding: str, *, identifiers: bool = False) -> list[str]:
     for column in json.loads(encoding)["inputs"]:
         code = column["code"]
         if "left_out" in code and (not identifiers or code["left_out"]["reason"] == "identifier"):
+            found.append(column["name"])
+    return found
+
+
+def codes(encoding: Mapping[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    """Returns the columns of an encoding, the treatment of their missing values, and their codes. Parts of a
+    column of dates are columns."""
+    found = []
+    for column in encoding["inputs"]:
+        name, code = column["name"], column["code"]
+        if "split" in code:
+            for part in code["split"]["parts"]:
+                found.append((f"{name} {part['part']}", part["missing"], part["code"]))
+        elif "ruled" in code:
+            found.append((name, code["ruled"]["missing"], code["ruled"]["code"]))
+        else:
+            found.append((name, encoding["missing"], code))
+    return found
+
+
+def dropping(encoding: str) -> list[str]:
+    """Returns the columns whose missing values an encoding drops, with their rows."""
+    parts = json.loads(encoding)
+    found = []
+    for column in parts["inputs"]:
+        of_column = codes({**parts, "inputs": [column]})
+        if any(rule == "drop" and "left_out" not in code for _, rule, code in of_column):
             found.append(column["name"])
     return found
 
@@ -450,10 +526,11 @@ def coded(
         keys = cells.texts.get(place, cells.numbers[:, place])
         cells = cells.without(by)
     if encoding is None:
-        encoding = cells.fit(None, rules)
+        ruled = rules if by is None else rules.grouped(by, cells.names)
+        encoding = cells.fit(None, ruled)
         warn_of_identifiers(encoding, calls + 1)
     missing = json.loads(encoding)["missing"]
-    unused = left_out(encoding)
+    complete = dropping(encoding)
     if by is not None:
         gaps = np.array([is_missing(key) for key in keys])
         if missing == "drop":
@@ -464,8 +541,8 @@ def coded(
                 f"column {by!r} has no value in row {int(gaps.argmax())}, so the group of the row is unknown: "
                 "fill it, or pass missing='drop'"
             )
-    if missing == "drop":
-        cells, labels = cells.complete(labels, unused)
+    if complete:
+        cells, labels = cells.complete(labels, complete)
     names, values = cells.encode(encoding)
     if by is None:
         return Coded(names, values, encoding, None, False)

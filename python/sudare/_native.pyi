@@ -1,7 +1,7 @@
 """The native module. `sudare` exports its public parts."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar, final
 
@@ -805,7 +805,8 @@ class Rules:
     def __new__(
         cls,
         *,
-        missing: str,
+        missing: Mapping[str, str],
+        dates: Mapping[str, Sequence[str]],
         unseen: str,
         categorical: Sequence[str],
         columns: Sequence[str] | None,

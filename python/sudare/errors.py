@@ -251,7 +251,7 @@ _KINDS = {
         AllMissing AllRare BlankLine Column ConstantTarget Contradiction DecimalMarks DuplicateColumn
         EncodedName Encoding Gap Group InexactName MissingColumns MissingValue NoCompleteRow NoHeader
         NoTarget NotDate NotNumbers NotTwoClasses NotUtf8 NoteTooLong OneClass OpenQuote Parquet Ragged
-        Scale Scaling Several SurplusColumns TargetNotBinary Text TooManyCategories TooManyCells
+        Rule Scale Scaling Several SurplusColumns TargetNotBinary Text TooManyCategories TooManyCells
         TooMuchText UnknownBundled UnknownClass UnknownColumn UnknownColumns UnknownRow UnknownTarget
         UnnamedColumn UnseenCategory""",
     MismatchError: """

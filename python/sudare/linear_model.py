@@ -38,10 +38,13 @@ import numpy.typing as npt
 from sudare import _native, _plot, errors
 from sudare._coding import (
     Cells,
-    Missing,
+    DateParts,
+    MissingRules,
     Rules,
     are_text,
     classes_of,
+    codes,
+    dropping,
     has_categories,
     is_plain,
     left_out,
@@ -188,7 +191,8 @@ class _Model(Estimator):
     """True if an encrypted table can carry the weights of rows."""
     columns: Sequence[str] | None
     drop: Sequence[str] | None
-    missing: Missing
+    missing: MissingRules
+    dates: DateParts | None
     unseen: Literal["refuse", "zero"]
     rare: int | None
 
@@ -364,7 +368,7 @@ class _Model(Estimator):
 
     def _rules(self) -> Rules:
         """Returns how columns become numbers."""
-        return Rules(self.columns, self.drop, self.missing, self.unseen, self.rare)
+        return Rules(self.columns, self.drop, self.missing, self.unseen, self.rare, self.dates)
 
     def _is_plain(self, X: object, rules: Rules) -> bool:
         """Tells whether a table has only numbers, and no column that tells rows apart."""
@@ -393,8 +397,8 @@ class _Model(Estimator):
         if self.encoding_ is None:
             return super()._rows(X)
         cells = self._coded(X)
-        gaps = np.flatnonzero(cells.gaps(left_out(json.dumps(self.encoding_))))
-        if self.encoding_["missing"] == "drop" and len(gaps):
+        gaps = np.flatnonzero(cells.gaps(dropping(json.dumps(self.encoding_))))
+        if len(gaps):
             raise errors.of_kind("MissingValue",
                 f"row {gaps[0]} lacks a value, but this model was trained on complete rows: fill it, or leave "
                 "the row out"
@@ -463,11 +467,12 @@ class LogisticRegression(_Model):
     calibrate : bool, default True
         Whether `fit` ends with fitting probabilities to the classes of its rows: scores are scaled and
         shifted, or with more than two classes replaced by linear functions of all scores.
-    missing : {"refuse", "mean", "median", "most_frequent", "drop", "flag"}, default "refuse"
+    missing : {"refuse", "mean", "median", "most_frequent", "drop", "flag"} or dict, default "refuse"
         The treatment of missing values. `"mean"` and `"median"` fill numbers with the mean or median of the
         column, and make missing categories a category of their own. `"most_frequent"` fills both with the most frequent
         value. `"drop"` leaves out rows with missing values. `"flag"` is `"mean"` with another feature that
-        marks missing numbers.
+        marks missing numbers. A dictionary has a treatment for each column by its name, and under `"*"` the
+        treatment of all others, `"refuse"` by default. Rows that one column drops count in no mean of others.
     unseen : {"refuse", "zero"}, default "refuse"
         The treatment of categories that the training table did not have. With `"zero"` all features of
         the column are 0.
@@ -480,6 +485,10 @@ class LogisticRegression(_Model):
     rare : int, optional
         Categories with fewer rows are joined as one category, `other`, of at least this number of rows.
         Values of later tables that are unknown count as `other`, too.
+    dates : dict, optional
+        Parts of dates that take the place of a column, by its name: `{"admitted": ["year", "month"]}` makes the
+        columns `admitted year` and `admitted month` of numbers. The parts are `"days"`, `"year"`, `"month"`,
+        `"day"`, `"weekday"` (0 is Monday) and `"hour"`, in UTC. Without it, dates are days since 1970-01-01.
     mode : {"execute", "simulate"}, default "execute"
         Whether `fit` makes keys, encrypts, trains and decrypts, or does the same steps in the clear, to
         choose parameters.
@@ -551,11 +560,12 @@ class LogisticRegression(_Model):
         sigmoid_degree: int | None = None,
         sigmoid_range: float | None = None,
         calibrate: bool = True,
-        missing: Missing = "refuse",
+        missing: MissingRules = "refuse",
         unseen: Literal["refuse", "zero"] = "refuse",
         columns: Sequence[str] | None = None,
         drop: Sequence[str] | None = None,
         rare: int | None = None,
+        dates: DateParts | None = None,
         mode: Literal["execute", "simulate"] = "execute",
         random_state: Any = None,
         workers: int | None = None,
@@ -581,6 +591,7 @@ class LogisticRegression(_Model):
         self.columns = columns
         self.drop = drop
         self.rare = rare
+        self.dates = dates
         self.mode = mode
         self.random_state = random_state
         self.workers = workers
@@ -770,10 +781,9 @@ class LogisticRegression(_Model):
         expect_one_a_row(len(cells.numbers), len(labels))
         weights = given_weights(sample_weight, len(labels))
         self._set_columns(cells.names)
-        if rules.missing == "drop":
-            unused = left_out(cells.fit(None, rules))
-            weights = None if weights is None else weights[~cells.gaps(unused)]
-            cells, labels = cells.complete(labels, unused)
+        if complete := dropping(cells.fit(None, rules)):
+            weights = None if weights is None else weights[~cells.gaps(complete)]
+            cells, labels = cells.complete(labels, complete)
         self.classes_, self._texts, members = _classes(labels)
         target = self._target(y)
         encoding = cells.fit((target, self._texts), rules)
@@ -797,10 +807,9 @@ class LogisticRegression(_Model):
         else:
             cells = self._coded(X)
             expect_one_a_row(len(cells.numbers), len(labels))
-            if self.encoding_["missing"] == "drop":
-                unused = left_out(json.dumps(self.encoding_))
-                weights = None if weights is None else weights[~cells.gaps(unused)]
-                cells, labels = cells.complete(labels, unused)
+            if complete := dropping(json.dumps(self.encoding_)):
+                weights = None if weights is None else weights[~cells.gaps(complete)]
+                cells, labels = cells.complete(labels, complete)
             _, rows = cells.encode(json.dumps(self.encoding_))
         return rows, labels, weights
 
@@ -1124,11 +1133,12 @@ class _LeastSquares(_Model):
         *,
         fit_intercept: bool = True,
         share_bits: int | None = None,
-        missing: Missing = "refuse",
+        missing: MissingRules = "refuse",
         unseen: Literal["refuse", "zero"] = "refuse",
         columns: Sequence[str] | None = None,
         drop: Sequence[str] | None = None,
         rare: int | None = None,
+        dates: DateParts | None = None,
         mode: Literal["execute", "simulate"] = "execute",
         progress: Progress = None,
         insecure_log_n: int | None = None,
@@ -1139,6 +1149,7 @@ class _LeastSquares(_Model):
         self.columns = columns
         self.drop = drop
         self.rare = rare
+        self.dates = dates
         self.share_bits = share_bits
         self.mode = mode
         self.progress = progress
@@ -1224,10 +1235,9 @@ class _LeastSquares(_Model):
             self._set_columns(cells.names)
             encoding = cells.fit(None, rules)
             warn_of_identifiers(encoding, 3)
-            if self.missing == "drop":
-                unused = left_out(encoding)
-                weights = None if weights is None else weights[~cells.gaps(unused)]
-                cells, targets = cells.complete(targets, unused)
+            if complete := dropping(encoding):
+                weights = None if weights is None else weights[~cells.gaps(complete)]
+                cells, targets = cells.complete(targets, complete)
             columns, rows = cells.encode(encoding)
         if len(rows) < 2:
             raise errors.ArgumentError("1 sample has no covariances: pass at least 2")
@@ -1307,10 +1317,10 @@ class _LeastSquares(_Model):
         if self.encoding_ is None or self._penalty() > 0.0:
             return []
         found = []
-        for column in self.encoding_["inputs"]:
-            code = column["code"].get("categories") or column["code"].get("joined")
+        for name, _, of_column in codes(self.encoding_):
+            code = of_column.get("categories") or of_column.get("joined")
             if code is not None:
-                found.append(f"{column['name']}={code['values'][0]}")
+                found.append(f"{name}={code['values'][0]}")
         # Without an intercept, the categories of one column take its place.
         return found if self.fit_intercept else found[1:]
 
@@ -1389,7 +1399,7 @@ class LinearRegression(_LeastSquares):
         released, as parts of ranges. Others may see the coefficients, which follow from them with about
         the same precision. It takes one of the 1024 releases of the key. Without it, the model is for the
         owner of the key alone.
-    missing : {"refuse", "mean", "median", "most_frequent", "drop", "flag"}, default "refuse"
+    missing : {"refuse", "mean", "median", "most_frequent", "drop", "flag"} or dict, default "refuse"
         The treatment of missing values, as for `LogisticRegression`.
     unseen : {"refuse", "zero"}, default "refuse"
         The treatment of categories that the table did not have, as for `LogisticRegression`.
@@ -1397,6 +1407,8 @@ class LinearRegression(_LeastSquares):
         The columns to use, or to leave out, as for `LogisticRegression`.
     rare : int, optional
         Joins categories with fewer rows, as for `LogisticRegression`.
+    dates : dict, optional
+        Parts of dates in place of columns, as for `LogisticRegression`.
     mode : {"execute", "simulate"}, default "execute"
         Whether `fit` makes keys, encrypts, computes and decrypts, or does the same steps in the clear.
     progress : callable or bool, optional
@@ -1420,7 +1432,7 @@ class Ridge(_LeastSquares):
         Whether predictions have a constant part, which has no penalty.
     share_bits : int, optional
         As for `LinearRegression`.
-    missing : {"refuse", "mean", "median", "most_frequent", "drop", "flag"}, default "refuse"
+    missing : {"refuse", "mean", "median", "most_frequent", "drop", "flag"} or dict, default "refuse"
         The treatment of missing values, as for `LogisticRegression`.
     unseen : {"refuse", "zero"}, default "refuse"
         The treatment of categories that the table did not have, as for `LogisticRegression`.
@@ -1428,6 +1440,8 @@ class Ridge(_LeastSquares):
         The columns to use, or to leave out, as for `LogisticRegression`.
     rare : int, optional
         Joins categories with fewer rows, as for `LogisticRegression`.
+    dates : dict, optional
+        Parts of dates in place of columns, as for `LogisticRegression`.
     mode : {"execute", "simulate"}, default "execute"
         Whether `fit` makes keys, encrypts, computes and decrypts, or does the same steps in the clear.
     progress : callable or bool, optional
@@ -1442,11 +1456,12 @@ class Ridge(_LeastSquares):
         alpha: float = 1.0,
         fit_intercept: bool = True,
         share_bits: int | None = None,
-        missing: Missing = "refuse",
+        missing: MissingRules = "refuse",
         unseen: Literal["refuse", "zero"] = "refuse",
         columns: Sequence[str] | None = None,
         drop: Sequence[str] | None = None,
         rare: int | None = None,
+        dates: DateParts | None = None,
         mode: Literal["execute", "simulate"] = "execute",
         progress: Progress = None,
         insecure_log_n: int | None = None,
@@ -1459,6 +1474,7 @@ class Ridge(_LeastSquares):
             columns=columns,
             drop=drop,
             rare=rare,
+            dates=dates,
             mode=mode,
             progress=progress,
             insecure_log_n=insecure_log_n,

@@ -30,7 +30,7 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from sudare import _native, errors
-from sudare._coding import Cells, Missing, Rules, coded, is_plain
+from sudare._coding import Cells, DateParts, MissingRules, Rules, coded, is_plain
 from sudare._frames import Frame, Maker, read
 from sudare._keys import expected
 from sudare._native import EvaluationKeys, PublicKey, SecretKey
@@ -505,8 +505,9 @@ class Plan(JobPlan):
         edges: Edges | None = None,
         columns: Sequence[str] | None = None,
         drop: Sequence[str] | None = None,
-        missing: Missing = "refuse",
+        missing: MissingRules = "refuse",
         rare: int | None = None,
+        dates: DateParts | None = None,
     ) -> Plan:
         """Returns the plan that a key was made for.
 
@@ -514,7 +515,7 @@ class Plan(JobPlan):
         `encrypt` needs them; the arguments are as for `plan`.
         """
         expect_type(key, "key", PublicKey, EvaluationKeys, SecretKey)
-        rules = Rules(columns, drop, missing, rare=rare)
+        rules = Rules(columns, drop, missing, rare=rare, dates=dates)
         native = _native.TablePlan.of(key)
         return cls(native, optional(string, by, "by"), _edges(edges), rules)
 
@@ -641,8 +642,9 @@ def plan(
     share_bits: int | None = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
-    missing: Missing = "refuse",
+    missing: MissingRules = "refuse",
     rare: int | None = None,
+    dates: DateParts | None = None,
 ) -> Plan:
     """Plans statistics of a table, in the smallest secure ring.
 
@@ -682,11 +684,13 @@ def plan(
         The columns to use. Columns that tell rows apart are used if they are named here.
     drop : sequence of str, optional
         Columns to leave out.
-    missing : {"refuse", "mean", "median", "most_frequent", "drop", "flag"}, default "refuse"
+    missing : {"refuse", "mean", "median", "most_frequent", "drop", "flag"} or dict, default "refuse"
         The treatment of missing values, as for `LogisticRegression`. Missing values of `by` are refused,
         or their rows dropped with `"drop"`.
     rare : int, optional
         Categories with fewer rows are joined as one category, `other`, of at least this number of rows.
+    dates : dict, optional
+        Parts of dates in place of columns, as for `LogisticRegression`.
     """
     what = choice(what, "what", ("summary", "groups", "histogram"), "Usage")
     by, edges, exact = optional(string, by, "by"), _edges(edges), flag(exact, "exact")
@@ -710,7 +714,7 @@ def plan(
     if what == "groups" and by is None:
         raise errors.of_kind("Usage", "groups need the column that groups rows: pass by=...")
 
-    rules = Rules(columns, drop, missing, rare=rare)
+    rules = Rules(columns, drop, missing, rare=rare, dates=dates)
     encoding = None
     if isinstance(table, tuple) and len(table) == 2 and not any(map(has_axes, table)):
         rows, width = whole(table[0], "the number of rows"), whole(table[1], "the number of columns")
@@ -846,8 +850,9 @@ def run(
     exact: Literal[False] = ...,
     columns: Sequence[str] | None = ...,
     drop: Sequence[str] | None = ...,
-    missing: Missing = ...,
+    missing: MissingRules = ...,
     rare: int | None = ...,
+    dates: DateParts | None = ...,
     progress: Progress = ...,
 ) -> Summary: ...
 @overload
@@ -861,8 +866,9 @@ def run(
     exact: Literal[False] = ...,
     columns: Sequence[str] | None = ...,
     drop: Sequence[str] | None = ...,
-    missing: Missing = ...,
+    missing: MissingRules = ...,
     rare: int | None = ...,
+    dates: DateParts | None = ...,
     progress: Progress = ...,
 ) -> Groups: ...
 @overload
@@ -876,8 +882,9 @@ def run(
     exact: bool = ...,
     columns: Sequence[str] | None = ...,
     drop: Sequence[str] | None = ...,
-    missing: Missing = ...,
+    missing: MissingRules = ...,
     rare: int | None = ...,
+    dates: DateParts | None = ...,
     progress: Progress = ...,
 ) -> Histograms: ...
 def run(
@@ -890,8 +897,9 @@ def run(
     exact: bool = False,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
-    missing: Missing = "refuse",
+    missing: MissingRules = "refuse",
     rare: int | None = None,
+    dates: DateParts | None = None,
     progress: Progress = None,
 ) -> Summary | Groups | Histograms:
     """Plans, makes keys, encrypts, computes and decrypts in one process, to try statistics.
@@ -909,6 +917,7 @@ def run(
         drop=drop,
         missing=missing,
         rare=rare,
+        dates=dates,
     )
     keys = planned.make_keys(progress)
     encrypted = planned.encrypt(table, keys.secret, progress=progress)

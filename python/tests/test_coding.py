@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import sudare
@@ -152,6 +153,149 @@ def test_missing_values_are_those_of_pandas(missing: Missing) -> None:
     never = {"most_frequent": frame["smoking"].fillna(frame["smoking"].mode()[0]), "drop": rest["smoking"]}
     share = (never.get(missing, frame["smoking"]) == "never").mean()
     assert summary.mean[columns.index("smoking=never")] == pytest.approx(share, rel=1e-6)
+
+
+def ruled(frame: pd.DataFrame) -> pd.DataFrame:
+    """Codes a table by rules of single columns and parts of dates, as pandas does."""
+    kept = frame[frame["smoking"].notna()]
+    admitted = kept["admitted"].dt
+    found = {
+        "admitted year": admitted.year.astype(float),
+        "admitted month": admitted.month.astype(float),
+        "admitted weekday": admitted.day_of_week.astype(float),
+        "crp": kept["crp"].fillna(kept["crp"].median()),
+        "stay": kept["stay"].fillna(kept["stay"].mode()[0]),
+    }
+    for value in sorted(kept["smoking"].unique()):
+        found[f"smoking={value}"] = (kept["smoking"] == value).astype(float)
+    return pd.DataFrame(found)
+
+
+def gappy(rows: int = ROWS) -> pd.DataFrame:
+    frame = clinical(rows)[["admitted", "crp", "stay", "smoking", "died"]]
+    frame.loc[::9, "stay"] = np.nan
+    return frame
+
+
+RULES = {"crp": "median", "stay": "most_frequent", "smoking": "drop"}
+PARTS = {"admitted": ["year", "month", "weekday"]}
+
+
+def test_columns_have_rules_of_their_own(folder: Path, tmp_path: Path) -> None:
+    frame = gappy()
+    write(frame, folder / "gappy.csv")
+    expected = ruled(frame)
+    rules = "--missing crp=median --missing stay=most-frequent --missing smoking=drop"
+    line = f"keygen --params auto --for stats:gappy.csv --target died {rules}"
+    keys = tmp_path / "keys"
+    run(folder, f"{line} --dates admitted=year,month,weekday --out {keys}")
+    told = run(folder, f"encrypt --public {keys}/public.key --data gappy.csv -o {tmp_path}/t.ct").stderr
+    assert f"left out {len(frame) - len(expected)} rows" in told
+    run(folder, f"stats --evaluation-key {keys}/evaluation.key -i {tmp_path}/t.ct -o {tmp_path}/s.ct")
+    shown = run(folder, f"decrypt --secret {keys}/secret.key -i {tmp_path}/s.ct --json")
+    values = json.loads(shown.stdout)["values"]
+    assert values["columns"] == list(expected.columns) and values["rows"] == len(expected)
+    assert np.abs((values["mean"] - expected.mean()) / expected.std()).max() < 1e-6
+    assert np.abs(np.array(values["correlation"]) - expected.corr().to_numpy()).max() < 1e-6
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "dict"])
+def test_rules_of_columns_in_python_are_those_of_pandas(library: str) -> None:
+    frame = gappy().drop(columns="died")
+    expected = ruled(frame)
+    table: Any = {"pandas": frame, "polars": pl.from_pandas(frame), "dict": frame.to_dict("list")}[library]
+    found = stats.run(table, missing=RULES, dates=PARTS)
+    assert list(found.columns) == list(expected.columns) and found.rows == len(expected)
+    assert np.abs((found.mean - expected.mean()) / expected.std()).max() < 1e-6
+    # The names of parts may have rules, and "*" is the rule of all others.
+    late = frame.assign(admitted=frame["admitted"].where(frame.index % 7 > 0))
+    rules: Any = {"*": "mean", "admitted year": "flag", "smoking": "drop"}
+    found = stats.run(late, missing=rules, dates=PARTS)
+    columns = ["admitted year", "admitted year missing", "admitted month", "admitted weekday"]
+    assert list(found.columns)[:4] == columns
+    kept = late[late["smoking"].notna()]
+    assert found.mean[1] == pytest.approx(kept["admitted"].isna().mean(), abs=1e-7)
+    assert found.mean[2] == pytest.approx(kept["admitted"].dt.month.mean(), rel=1e-6)
+
+
+def test_groups_have_a_rule_of_their_own() -> None:
+    frame = gappy().drop(columns=["died", "admitted"])
+    rules: Any = {"crp": "mean", "stay": "mean", "smoking": "drop"}
+    found = stats.run(frame, "groups", by="smoking", missing=rules)
+    kept = frame[frame["smoking"].notna()]
+    filled = kept.fillna({"crp": frame["crp"].mean(), "stay": frame["stay"].mean()})
+    expected = filled.groupby("smoking")["crp"].mean()
+    assert found.labels.tolist() == expected.index.tolist()
+    assert np.allclose(found.mean[:, list(found.columns).index("crp")], expected, rtol=1e-6)
+    with pytest.raises(sudare.errors.TableError, match="'smoking' has no value"):
+        stats.run(frame, "groups", by="smoking", missing={"*": "mean"})
+
+
+def test_estimators_remember_rules_of_columns() -> None:
+    frame = gappy()
+    X, y = frame.drop(columns="died"), frame["died"]
+    model = LogisticRegression(mode="simulate", missing=RULES, dates=PARTS).fit(X, y)
+    expected = ruled(X)
+    assert list(model.columns_) == list(expected.columns)
+    assert list(model.feature_names_in_) == list(X.columns)
+    complete = X["smoking"].notna()
+    again = LogisticRegression(mode="simulate").fit(expected, y[complete])
+    assert np.allclose(model.coef_, again.coef_, rtol=1e-9)
+    # Gaps of later rows are filled by the fitted table, and rows that would be dropped are refused.
+    later = X[complete].assign(crp=np.nan)
+    assert np.allclose(
+        model.decision_function(later), again.decision_function(expected.assign(crp=expected["crp"].median()))
+        if X["crp"][complete].notna().all()
+        else again.decision_function(expected.assign(crp=X["crp"][complete].median())),
+    )
+    with pytest.raises(sudare.errors.TableError, match="lacks a value"):
+        model.predict(X)
+    linear = LinearRegression(mode="simulate", missing=RULES, dates=PARTS)
+    linear.fit(X, np.arange(len(X)) % 11)
+    assert linear.coef_.shape == (len(expected.columns),)
+    assert linear.coef_[list(linear.columns_).index("smoking=current")] == 0.0
+
+
+def test_rules_that_make_no_sense_are_refused() -> None:
+    frame = gappy().drop(columns="died")
+    for options, says in [
+        ({"missing": {"crp": "zero"}}, r"missing\['crp'\]"),
+        ({"missing": {"crpp": "mean"}}, "did you mean"),
+        ({"missing": {"crp": "mean"}, "drop": ["crp"]}, "left out"),
+        ({"dates": {"admitted": ["decade"]}}, "a part of dates"),
+        ({"dates": {"admitted": []}}, "at least one"),
+        ({"dates": {"crp": ["year"]}}, "crp"),
+        ({"dates": {"admitted": "year"}}, "dates"),
+        ({"dates": ["admitted"]}, "dates"),
+        ({"missing": ["mean"]}, "missing"),
+    ]:
+        with pytest.raises(sudare.errors.Error, match=says):
+            stats.plan(frame, **options)  # type: ignore[arg-type]
+
+
+def test_hundreds_of_columns_have_statistics() -> None:
+    rows = np.random.default_rng(1).normal(size=(60, 300))
+    plan = stats.plan(rows)
+    assert "2^13" in str(plan.explain())
+    with pytest.raises(sudare.errors.Error, match="at most 1024"):
+        stats.plan((60, 1025))
+    with pytest.raises(sudare.errors.Error, match="columns of this length"):
+        stats.plan((50_000, 1000))
+
+
+def test_rows_to_score_are_counted_by_their_model(folder: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    options = "--missing mean --drop patient_id"
+    line = f"keygen --params auto --for predict:new.csv --like t.csv --target died {options} --out {keys}"
+    assert "predict:30x14" in run(folder, line).stderr
+    # The coding that the keys remember says how to read the training table again.
+    told = run(
+        folder, f"encrypt --public {keys}/public.key --data new.csv --like t.csv --target died -o {tmp_path}/n.ct"
+    )
+    assert "coding.json" in told.stderr
+    command = [sys.executable, "-m", "sudare", "keygen", "--params", "auto", "--for", "predict:new.csv", "--out", "k"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "--like" in done.stderr
 
 
 def test_groups_by_text_have_their_labels(folder: Path, tmp_path: Path) -> None:

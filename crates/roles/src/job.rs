@@ -61,6 +61,8 @@ pub enum Purpose {
     HistogramOf(PathBuf),
     /// [`Job::Predict`], by a given model.
     Predict { rows: usize, features: usize },
+    /// [`Job::Predict`] for the rows in this file, by a given model.
+    PredictOf(PathBuf),
 }
 
 /// The size of a table.
@@ -101,7 +103,7 @@ impl FromStr for Purpose {
                     train:189x9, where the target does not count as a feature, or train:TABLE.csv \
                     for a table of that size; or groups:ROWSxFEATURESxGROUPS, where the key column \
                     does not count, histogram:ROWSxFEATURESxBINS, either with TABLE.csv in place \
-                    of the numbers, or predict:ROWSxFEATURES";
+                    of the numbers, or predict:ROWSxFEATURES or predict:TABLE.csv";
         if text == "bootstrap" {
             return Ok(Self::Job(Job::Bootstrap));
         }
@@ -114,7 +116,7 @@ impl FromStr for Purpose {
             }
             ("train", ..) => file(table).map(|path| Self::Train(Extent::File(path))),
             ("predict", Some(&[rows, features]), _) => Some(Self::Predict { rows, features }),
-            ("predict", ..) => None,
+            ("predict", ..) => file(table).map(Self::PredictOf),
             ("stats", None, _) => file(table).map(Self::StatsOf),
             ("groups", None, _) => file(table).map(Self::GroupsOf),
             ("histogram", None, _) => file(table).map(Self::HistogramOf),
@@ -581,6 +583,7 @@ mod tests {
         assert_eq!("groups:a.csv".parse(), Ok(Purpose::GroupsOf("a.csv".into())));
         assert_eq!("histogram:a.csv".parse(), Ok(Purpose::HistogramOf("a.csv".into())));
         assert_eq!("predict:189x9".parse(), Ok(Purpose::Predict { rows, features }));
+        assert_eq!("predict:a.csv".parse(), Ok(Purpose::PredictOf("a.csv".into())));
         let named = [
             ("bootstrap", Job::Bootstrap),
             ("stats:189x9", Job::Stats(sudare_apps::stats::Job { rows, features })),
@@ -592,7 +595,7 @@ mod tests {
         }
         let bad =
             ["train", "train:0x9", "train:9", "train:", "stats:x", "bootstrap:", "groups:1x1"];
-        for text in bad.into_iter().chain(["stats:1x1x1", "histogram:1x1x0", "predict:a.csv"]) {
+        for text in bad.into_iter().chain(["stats:1x1x1", "histogram:1x1x0", "predict:1x1x1"]) {
             let refused: core::result::Result<Purpose, _> = text.parse();
             assert!(refused.unwrap_err().contains("stats:ROWSxFEATURES or bootstrap"), "{text}");
         }

@@ -1,7 +1,85 @@
-//! Dates and points in time of ISO 8601 as days since 1970-01-01.
+//! Dates and points in time of ISO 8601 as days since 1970-01-01, and their parts.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use serde::{Deserialize, Serialize};
+
 const SECONDS_A_DAY: f64 = 86_400.0;
+
+/// A part of a date or a point in time, in UTC.
+// Notes store the number of the variant, so only append variants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DatePart {
+    /// Days since 1970-01-01, with their fraction.
+    Days,
+    /// The year.
+    Year,
+    /// The month, from 1 to 12.
+    Month,
+    /// The day of the month, from 1 to 31.
+    Day,
+    /// The day of the week, from 0 for Monday to 6 for Sunday, as in pandas.
+    Weekday,
+    /// The hour of the day, from 0 to 23.
+    Hour,
+}
+
+impl DatePart {
+    /// All parts.
+    pub const ALL: [Self; 6] =
+        [Self::Days, Self::Year, Self::Month, Self::Day, Self::Weekday, Self::Hour];
+
+    /// Returns the name of the part.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Days => "days",
+            Self::Year => "year",
+            Self::Month => "month",
+            Self::Day => "day",
+            Self::Weekday => "weekday",
+            Self::Hour => "hour",
+        }
+    }
+
+    /// Returns the part of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|part| part.name() == name)
+    }
+
+    /// Returns the name of the column of this part of a column of dates.
+    pub(super) fn column_of(self, column: &str) -> String {
+        format!("{column} {}", self.name())
+    }
+
+    /// Returns the part of a point in time, from its days since 1970-01-01. It is NaN for NaN, and
+    /// for a point outside the years that [`days`] reads.
+    pub(super) fn of(self, days: f64) -> f64 {
+        let whole = days.floor();
+        let date = || calendar(whole as i32).filter(|_| whole.abs() < 4e6);
+        let of_date = |part: fn(&Date) -> i32| date().map_or(f64::NAN, |date| part(&date).into());
+        match self {
+            _ if days.is_nan() => f64::NAN,
+            Self::Days => days,
+            Self::Year => of_date(|date| date.year),
+            Self::Month => of_date(|date| date.month),
+            Self::Day => of_date(|date| date.day),
+            // 1970-01-01 was a Thursday.
+            Self::Weekday => (whole + 3.0).rem_euclid(7.0),
+            Self::Hour => {
+                // Days are rounded to less than a microsecond, which may end an hour early.
+                let seconds = ((days - whole) * SECONDS_A_DAY * 1e3).round() / 1e3;
+                (seconds / 3600.0).floor().min(23.0)
+            }
+        }
+    }
+}
+
+/// A day of the Gregorian calendar.
+struct Date {
+    year: i32,
+    month: i32,
+    day: i32,
+}
 
 /// Returns the days since 1970-01-01 of a date such as `2024-01-31`, or of a point in time such as
 /// `2024-01-31T08:30`, `2024-01-31 08:30:15.25` or `2024-01-31T08:30:00+02:00`. A time without an
@@ -99,9 +177,9 @@ fn day_number(year: i32, month: i32, day: i32) -> i32 {
     365 * year + leap_days + of_year - 719_468
 }
 
-/// Returns the date of a number of days since 1970-01-01, or `None` unless its year has four digits.
-#[cfg(feature = "parquet")]
-pub fn date(days: i32) -> Option<String> {
+/// Returns the day with this number of days since 1970-01-01, or `None` unless its year has four
+/// digits.
+fn calendar(days: i32) -> Option<Date> {
     // Found by the inverse function: the year is off by at most one.
     let longest = if days < 0 { 365 } else { 366 };
     let estimate = 1970_i32.saturating_add(days.div_euclid(longest).max(-1970));
@@ -109,7 +187,13 @@ pub fn date(days: i32) -> Option<String> {
     let year = (estimate.clamp(0, 9999)..=9999).take_while(starts_by).last()?;
     let month = (1..=12).take_while(|&month| day_number(year, month, 1) <= days).last()?;
     let day = days.checked_sub(day_number(year, month, 1))?.checked_add(1)?;
-    (day <= length_of_month(year, month)).then(|| format!("{year:04}-{month:02}-{day:02}"))
+    (day <= length_of_month(year, month)).then_some(Date { year, month, day })
+}
+
+/// Returns the date of a number of days since 1970-01-01, or `None` unless its year has four digits.
+#[cfg(feature = "parquet")]
+pub fn date(days: i32) -> Option<String> {
+    calendar(days).map(|Date { year, month, day }| format!("{year:04}-{month:02}-{day:02}"))
 }
 
 /// Returns the point in time of a number of seconds since 1970-01-01, to microseconds, or `None`

@@ -2,17 +2,20 @@
 
 mod apply;
 mod fit;
+mod split;
+mod stored;
 
 pub use fit::Content;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Categorical, Frame, ReadOptions, Selection, Table, TableError, TextColumn, check_names,
-    error::excerpt,
+    Categorical, DatePart, Frame, ReadOptions, Selection, Table, TableError, TextColumn,
+    check_names, error::excerpt,
 };
+use stored::Stored;
 
 /// Maximum number of values of a column that is encoded, as categories or as classes.
 pub(super) const MAX_CATEGORIES: usize = 1000;
@@ -68,6 +71,12 @@ pub struct EncodingOptions {
     pub categorical: Categorical,
     /// Treatment of missing values.
     pub missing: Missing,
+    /// Treatment of missing values in single columns, by their names. Rows that one of them drops
+    /// count nowhere: not in means, and not among categories.
+    pub missing_of: BTreeMap<String, Missing>,
+    /// The parts that take the place of columns of dates, by their names. A part is a column of
+    /// numbers, such as `admitted year`, and other options may name it.
+    pub dates: BTreeMap<String, Vec<DatePart>>,
     /// Treatment of categories that the fitted table did not have.
     pub unseen: Unseen,
     /// The columns to use. The target is always used.
@@ -81,10 +90,19 @@ pub struct EncodingOptions {
 impl EncodingOptions {
     /// Returns the options to read a file whose frame you fit with these options.
     pub fn read_options(&self, target: Option<&str>) -> ReadOptions {
+        let with_dates =
+            |names: &[String]| names.iter().chain(self.dates.keys()).cloned().collect();
         ReadOptions {
-            categorical: self.categorical.clone(),
+            categorical: match &self.categorical {
+                Categorical::None if !self.dates.is_empty() => {
+                    Categorical::Columns(with_dates(&[]))
+                }
+                Categorical::Columns(names) => Categorical::Columns(with_dates(names)),
+                other => other.clone(),
+            },
             // A fit reports the gaps of all columns together, which needs the whole frame.
             missing: self.missing != Missing::Refuse
+                || self.missing_of.values().any(|&rule| rule != Missing::Refuse)
                 || matches!(self.categorical, Categorical::Detect(_)),
             target: target.map(str::to_owned),
             selection: self.selection.clone(),
@@ -96,6 +114,11 @@ impl EncodingOptions {
     /// order. A target counts as any other column.
     pub fn contents(&self, frame: &Frame) -> Vec<Content> {
         fit::contents(frame, self)
+    }
+
+    /// Returns the treatment of missing values in a column.
+    fn rule_of(&self, column: &str) -> Missing {
+        self.missing_of.get(column).copied().unwrap_or(self.missing)
     }
 }
 
@@ -113,34 +136,44 @@ impl EncodingOptions {
 /// where nine in ten values differ, or with different integers under the name of an identifier,
 /// such as `patient_id`. Name such a column in [`Selection::columns`] or in
 /// [`Categorical::Detect`] to use it. Tables that the encoding is applied to may lack columns that
-/// are left out.
+/// are left out. Columns of [`EncodingOptions::dates`] become one column for each part.
 ///
 /// A serialised encoding may travel with a model. It reveals columns, categories, classes, and the
 /// means that replace missing numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Parts", into = "Parts")]
+#[serde(try_from = "Stored", into = "Stored")]
 pub struct Encoding {
     parts: Parts,
     /// Names of the features.
     columns: Vec<String>,
 }
 
-/// The serialised form of an encoding.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// The content of an encoding.
+#[derive(Debug, Clone, PartialEq)]
 struct Parts {
+    /// The columns, with parts of dates in place of columns of dates.
     inputs: Vec<Input>,
     target: Option<Labels>,
+    /// Treatment of missing labels, and the rule of most columns.
     missing: Missing,
     unseen: Unseen,
 }
 
-/// A column of the frame.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A column of the frame, or a part of a column of dates.
+#[derive(Debug, Clone, PartialEq)]
 struct Input {
     name: String,
     code: Code,
+    /// Treatment of missing values.
+    rule: Missing,
+    source: Option<Source>,
+}
+
+/// The column of dates that a part belongs to.
+#[derive(Debug, Clone, PartialEq)]
+struct Source {
+    column: String,
+    part: DatePart,
 }
 
 /// Code of a column, which defines its features.
@@ -233,7 +266,8 @@ impl Encoding {
         missing: Missing,
         unseen: Unseen,
     ) -> Result<Self, TableError> {
-        let inputs = columns.into_iter().map(|(name, code)| Input { name, code }).collect();
+        let of_column = |(name, code)| Input { name, code, rule: missing, source: None };
+        let inputs = columns.into_iter().map(of_column).collect();
         let target = target.map(|(name, classes)| Labels { name, classes });
         Self::try_from(Parts { inputs, target, missing, unseen })
     }
@@ -253,17 +287,19 @@ impl Encoding {
     /// Returns the options to read a file whose frame you encode with [`Encoding::apply`].
     pub fn read_options(&self) -> ReadOptions {
         let Parts { inputs, target, missing, .. } = &self.parts;
-        let is_text = |code: &Code| {
-            matches!(code, Code::Categories { .. } | Code::Date { .. } | Code::Joined { .. })
+        let is_text = |input: &Input| match input.code {
+            Code::Categories { .. } | Code::Date { .. } | Code::Joined { .. } => true,
+            Code::Number { .. } | Code::LeftOut { .. } => input.source.is_some(),
         };
-        let categories = inputs.iter().filter(|input| is_text(&input.code));
+        let texts = inputs.iter().filter(|input| is_text(input)).map(Input::column);
         let drop = self.left_out().map(|(name, _)| name.to_owned()).collect();
         // Labels that were numbers may be written differently from their classes.
         let text = target.iter().filter(|target| !target.classes.iter().all(is_number));
-        let names = categories.map(|input| &input.name).chain(text.map(|target| &target.name));
+        let names = texts.chain(text.map(|target| &target.name));
         ReadOptions {
             categorical: Categorical::Columns(names.cloned().collect()),
-            missing: *missing != Missing::Refuse,
+            missing: *missing != Missing::Refuse
+                || inputs.iter().any(|input| input.rule != Missing::Refuse),
             target: target.as_ref().map(|target| target.name.clone()),
             selection: Selection { columns: None, drop },
             ..ReadOptions::default()
@@ -292,7 +328,10 @@ impl Encoding {
     pub fn is_plain(&self) -> bool {
         let Parts { inputs, target, missing, .. } = &self.parts;
         let binary = target.as_ref().is_none_or(|target| target.classes == super::binary_classes());
-        let number = |input: &Input| matches!(input.code, Code::Number { .. });
+        let number = |input: &Input| {
+            let unchanged = input.rule == Missing::Refuse && input.source.is_none();
+            unchanged && matches!(input.code, Code::Number { .. })
+        };
         binary && *missing == Missing::Refuse && inputs.iter().all(number)
     }
 
@@ -302,7 +341,7 @@ impl Encoding {
     }
 
     /// Returns the names of the encoded columns, without the target, in the order of the fitted
-    /// table.
+    /// table. Parts of dates are columns.
     pub fn inputs(&self) -> impl ExactSizeIterator<Item = &str> {
         self.parts.inputs.iter().map(|input| input.name.as_str())
     }
@@ -356,13 +395,17 @@ impl TryFrom<Parts> for Encoding {
     }
 }
 
-impl From<Encoding> for Parts {
-    fn from(encoding: Encoding) -> Self {
-        encoding.parts
-    }
-}
-
 impl Parts {
+    /// Returns the columns of dates, with the parts that take their place.
+    fn dates(&self) -> split::Dates {
+        let mut dates = split::Dates::new();
+        for Source { column, part } in self.inputs.iter().filter_map(|input| input.source.as_ref())
+        {
+            dates.entry(column.clone()).or_default().push(*part);
+        }
+        dates
+    }
+
     /// Rejects encodings that no fit produces.
     fn check(&self) -> Result<(), TableError> {
         let bad = |problem: String| Err(TableError::Encoding { problem });
@@ -371,8 +414,10 @@ impl Parts {
         }
         let target = self.target.iter().map(|target| &target.name);
         check_names(self.inputs.iter().map(|input| &input.name).chain(target))?;
-        for Input { name, code } in &self.inputs {
-            if let Some(problem) = code.problem(self.missing) {
+        for Input { name, code, rule, source } in &self.inputs {
+            let of_dates = source.is_some() && matches!(code, Code::Date { .. });
+            let problem = if of_dates { Some("a part of a date is a date") } else { None };
+            if let Some(problem) = problem.or_else(|| code.problem(*rule)) {
                 return bad(format!("of column {:?}, {problem}", excerpt(name)));
             }
         }
@@ -440,6 +485,11 @@ impl Code {
 }
 
 impl Input {
+    /// Returns the name of its column in files.
+    fn column(&self) -> &String {
+        self.source.as_ref().map_or(&self.name, |source| &source.column)
+    }
+
     /// Returns the names of the column's features.
     fn columns(&self) -> impl Iterator<Item = String> {
         let (own, values, other, missing) = match &self.code {

@@ -114,6 +114,14 @@ pub enum TableError {
         /// The other role of the column.
         role: &'static str,
     },
+    /// A rule for a single column cannot be applied.
+    #[error("column {column:?} has a rule of its own, but {problem}")]
+    Rule {
+        /// Name of the column.
+        column: String,
+        /// The problem.
+        problem: &'static str,
+    },
     /// Several columns have faults, or several faults.
     #[error("{}", several(.faults))]
     Several {

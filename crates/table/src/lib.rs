@@ -53,7 +53,7 @@ use std::{
 
 use sudare_arith::prng::{Seed, Stream};
 
-pub use dates::days;
+pub use dates::{DatePart, days};
 pub use encoding::{Code, Content, Encoding, EncodingOptions, Missing, Omission, Unseen};
 pub use error::{Cell, Place, TableError, excerpt, lacking, list};
 pub use frame::{Categorical, Frame, ReadOptions, Selection, TextColumn, is_exact};

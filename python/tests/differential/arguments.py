@@ -1022,7 +1022,10 @@ CALLS |= {
     **{
         f"linear_model.{name} with a coding": (
             lambda w, name=name, **o: getattr(linear_model, name)(mode="simulate", **o).fit(w["frame"], w["y"]),
-            {"columns": None, "drop": None, "missing": "refuse", "unseen": "refuse", "rare": None},
+            {
+                "columns": None, "drop": None, "missing": "refuse", "unseen": "refuse", "rare": None,
+                "dates": None,
+            },
         )
         for name in ("LinearRegression", "LogisticRegression", "Ridge")
     },
@@ -1032,15 +1035,15 @@ CALLS |= {
     ),
     "stats.plan with a coding": (
         lambda w, **o: stats.plan(w["frame"], **o),
-        {"columns": None, "drop": None, "missing": "refuse", "rare": None},
+        {"columns": None, "drop": None, "missing": "refuse", "rare": None, "dates": None},
     ),
     "stats.run with a coding": (
         lambda w, **o: stats.run(w["frame"], **o),
-        {"columns": None, "drop": None, "missing": "refuse", "rare": None},
+        {"columns": None, "drop": None, "missing": "refuse", "rare": None, "dates": None},
     ),
     "stats.Plan.of with a coding": (
         lambda w, **o: stats.Plan.of(w["public of sums"], **o),
-        {"columns": None, "drop": None, "missing": "refuse", "rare": None},
+        {"columns": None, "drop": None, "missing": "refuse", "rare": None, "dates": None},
     ),
 }
 

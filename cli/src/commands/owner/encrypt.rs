@@ -232,12 +232,11 @@ impl Subject {
             return Ok((Self::Table(Box::new(read_table(args, data, job, coding)?)), *job));
         };
         let target = args.target.as_deref();
-        let reading = args.format.reading();
+        let reading = coding.map_or_else(|| args.format.reading(), Coding::reading);
         let known = (target, args.class_weight.as_deref());
         // The number of rows is not known yet, and the model of the job does not depend on it.
         let scoring = job.scoring(1)?;
-        let is_model = like.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
-        let inputs = match coding.filter(|_| !is_model) {
+        let inputs = match coding.filter(|_| !Inputs::is_described(like)) {
             Some(coding) => {
                 let (table, _) = coding.table(like)?;
                 let encoding = Some(coding.encoding().clone());

@@ -14,6 +14,7 @@ use sudare::{
 };
 use sudare_apps::{logreg, stats};
 use sudare_roles::{
+    clear::features::Inputs,
     error::{Error, Result},
     format::label::{Content, Meta},
     job::{Extent, Job, Purpose},
@@ -39,6 +40,7 @@ use sudare_table::Encoding;
     sudare keygen --params n14 --for stats:1000x12 --out keys\n  \
     sudare keygen --params auto --for histogram:100000x5x10 --exact --out keys\n  \
     sudare keygen --params auto --for predict:1000x9 --out keys\n  \
+    sudare keygen --params auto --for predict:new.csv --like model.json --out keys\n  \
     sudare keygen --params auto --for predict:1000x9 --share 8 --score-range 16 --out keys\n  \
     sudare keygen --params n16-boot --for bootstrap --out keys")]
 pub struct Args {
@@ -47,8 +49,8 @@ pub struct Args {
     params: String,
     /// Job: train:ROWSxFEATURES or stats:ROWSxFEATURES, without the target column, or a table file
     /// in place of the numbers; groups:ROWSxFEATURESxGROUPS or groups:TABLE with --by;
-    /// histogram:ROWSxFEATURESxBINS or histogram:TABLE with --bins; predict:ROWSxFEATURES; or
-    /// bootstrap. Keys serve tables with exactly that number of columns and at most that number of
+    /// histogram:ROWSxFEATURESxBINS or histogram:TABLE with --bins; predict:ROWSxFEATURES, or
+    /// predict:TABLE with --like; or bootstrap. Keys serve tables with exactly that number of columns and at most that number of
     /// rows. If the table has more than numbers, the file coding.json next to the keys says how it
     /// was read, and `sudare encrypt` reads tables in the same way
     #[arg(long = "for", value_name = "JOB")]
@@ -66,6 +68,10 @@ pub struct Args {
     /// Number of bins of a histogram of the table that --for names [default: 10]
     #[arg(long, value_name = "BINS", value_parser = whole(1..=u32::MAX))]
     bins: Option<u32>,
+    /// Model that scores the rows of the table that --for names, or the table that the model was
+    /// trained on
+    #[arg(long, value_name = "FILE")]
+    like: Option<PathBuf>,
     #[command(flatten)]
     training: Training,
     #[command(flatten)]
@@ -84,7 +90,15 @@ impl Args {
         let of_bins = matches!(&self.purpose, Purpose::HistogramOf(_));
         let of_table =
             matches!(&self.purpose, Purpose::Train(Extent::File(_)) | Purpose::StatsOf(_));
-        let of_file = of_table || of_groups || of_bins;
+        let of_rows = matches!(&self.purpose, Purpose::PredictOf(_));
+        let of_file = of_table || of_groups || of_bins || of_rows;
+        if self.like.is_some() && !of_rows {
+            return Err(Error::Usage(
+                "--like needs a table of rows to score: make keys with --for predict:TABLE.csv, or pass it to \
+                 `sudare encrypt`"
+                    .into(),
+            ));
+        }
         if self.by.is_some() && !of_groups {
             return Err(Error::Usage(
                 "--by needs a table of groups: make keys with --for groups:TABLE.csv, or pass it to `sudare \
@@ -136,8 +150,27 @@ fn job(args: &Args) -> Result<(Job, Option<PlannedTable>)> {
     let job = match purpose {
         Purpose::Job(job) => *job,
         &Purpose::Predict { rows, features } => {
-            let model = training.scored(features);
+            let model = training.scored(features, 2);
             Job::Predict(logreg::ScoreJob { rows, model })
+        }
+        Purpose::PredictOf(path) => {
+            let Some(like) = &args.like else {
+                return Err(Error::Usage(format!(
+                    "no model for the rows of {}: pass --like with a decrypted model, or with the table \
+                     that the model was trained on",
+                    path.display()
+                )));
+            };
+            let inputs = Inputs::read(like, None, (target, None), &reading)?;
+            let table = inputs.read_table(path, target, &reading)?;
+            // A model knows the coding of its columns. A table has to be read in the same way again.
+            if let Some(encoding) = inputs.encoding.filter(|_| !Inputs::is_described(like)) {
+                plan(encoding, None);
+            }
+            // A table without labels tells no classes.
+            let classes = inputs.classes.len().max(2) as u32;
+            let model = training.scored(table.features(), classes);
+            Job::Predict(logreg::ScoreJob { rows: table.rows(), model })
         }
         &Purpose::Train(Extent::Shape { rows, features }) => {
             let mut spec = training.spec(rows, features)?;

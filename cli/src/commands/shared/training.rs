@@ -134,9 +134,10 @@ impl Training {
         Ok(spec)
     }
 
-    /// Returns the model with `features` columns by which rows are scored.
-    pub fn scored(&self, features: usize) -> ScoredModel {
-        let classes = self.classes.unwrap_or(2);
+    /// Returns the model with `features` columns by which rows are scored. It has `classes` classes
+    /// unless the user names another number.
+    pub fn scored(&self, features: usize, classes: u32) -> ScoredModel {
+        let classes = self.classes.unwrap_or(classes);
         if let Some(range) = self.score_range {
             return ScoredModel::Shared { features, classes, range };
         }
@@ -219,7 +220,7 @@ impl Training {
     pub fn check(&self, purpose: &Purpose) -> Result<()> {
         let (train, predict) = match purpose {
             Purpose::Train(_) => (true, false),
-            Purpose::Predict { .. } => (false, true),
+            Purpose::Predict { .. } | Purpose::PredictOf(_) => (false, true),
             _ => (false, false),
         };
         if self.predict && !train {

@@ -185,6 +185,10 @@ impl Schema {
         if missing.fills() && missing != Missing::Flag {
             return Err(PoolError::FilledByMean);
         }
+        if let Some(column) = options.missing_of.keys().chain(options.dates.keys()).next() {
+            let problem = "a schema of several owners has the same rules for all columns";
+            return Err(TableError::Rule { column: excerpt(column), problem }.into());
+        }
         let encoding = Encoding::fit(frame, target, options)?;
         let table = encoding.apply(frame.clone())?;
         let mut first = 0;

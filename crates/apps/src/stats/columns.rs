@@ -128,10 +128,13 @@ impl Circuit for ColumnSums {
     }
 
     fn candidates(
-        _job: &Job,
+        job: &Job,
         params: &Params,
         packing: &Packing,
     ) -> Result<impl Iterator<Item = Self>> {
+        packing::check_results(job.features, |features| {
+            results(&Packing { features, ..*packing })
+        })?;
         let tasks = tasks(packing);
         let sum = Trace::inner_sum(params.log_n(), 1, packing.block)?.doubling();
         let bases = (0..=params.top().0.saturating_sub(DEPTH)).map(Level);
@@ -410,6 +413,16 @@ impl StatsPlan {
     }
 }
 
+/// Returns the number of ciphertexts of the results of all tasks.
+fn results(packing: &Packing) -> u128 {
+    let groups = packing.groups();
+    let Some(last) = groups.checked_sub(1) else { return 0 };
+    // A group of several columns needs half of the shifts for its own pairs.
+    let within = |group| packing.columns(group).saturating_sub(1).min(packing.blocks / 2);
+    let of_groups = POWERS * groups + last * within(0) + within(last);
+    of_groups as u128 + groups as u128 * last as u128 / 2 * packing.blocks as u128
+}
+
 /// Returns the tasks: powers of every group, then products of every pair of columns.
 fn tasks(packing: &Packing) -> Vec<Task> {
     let groups = packing.groups();
@@ -527,6 +540,40 @@ mod tests {
         }
     }
 
+    /// The number of results is known before the tasks are listed, and limits the columns that a
+    /// remedy names.
+    #[test]
+    fn wide_tables_are_limited_by_their_results() {
+        for (block, blocks) in [(4, 1), (4, 2), (2, 8), (1, 32)] {
+            for features in 1..80 {
+                let packing = Packing { features, block, blocks, chunks: 1 };
+                let outputs: usize = tasks(&packing).iter().map(Task::outputs).sum();
+                assert_eq!(results(&packing), outputs as u128, "{packing:?}");
+            }
+        }
+        let plan = |rows, features| {
+            let job = Job { rows, features };
+            StatsPlan::new(&job, &StatsPlan::auto_params(&job)?)
+        };
+        assert!(plan(800, 300).is_ok() && plan(250, 1024).is_ok());
+        let refused = plan(20_000, 1000).unwrap_err();
+        let StatsError::TooLarge { what, limit, .. } = refused else { panic!("{refused}") };
+        assert_eq!(what, "columns of this length");
+        assert!(plan(20_000, limit as usize).is_ok() && plan(20_000, limit as usize + 1).is_err());
+        assert_eq!(limit, 358);
+    }
+
+    /// More columns than one ciphertext has slots for, in several groups.
+    #[test]
+    fn hundreds_of_columns_equal_two_passes() {
+        let values: Vec<f64> =
+            (0..8 * 300).map(|i| f64::from((i * i + 7 * i) % 101) - 40.0).collect();
+        let table = table(8, 300, values);
+        let plan = StatsPlan::new(&Job::of(&table), &small_params(9)).unwrap();
+        assert!(plan.packing.groups() > 8);
+        assert_close(&simulate(&plan, &table), &two_passes(&table), 1e-6);
+    }
+
     #[test]
     fn shapes_are_counted_as_documented() {
         let params = StatsPlan::auto_params(&Job { rows: 189, features: 9 }).unwrap();
@@ -544,7 +591,7 @@ mod tests {
         let job = |rows, features| Job { rows, features };
         let params = small_params(5);
         for (job, what) in
-            [(job(1 << 25, 1), "rows"), (job(1, 257), "columns"), (job(1 << 20, 200), "cells")]
+            [(job(1 << 25, 1), "rows"), (job(1, 1025), "columns"), (job(1 << 20, 200), "cells")]
         {
             let refused = StatsPlan::new(&job, &params).unwrap_err();
             assert!(matches!(&refused, StatsError::TooLarge { what: w, .. } if *w == what));

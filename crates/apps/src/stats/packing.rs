@@ -32,10 +32,13 @@ pub(super) const PRIME_BITS: f64 = 46.0;
 
 /// Maximum number of rows of a job.
 const MAX_ROWS: u128 = 1 << 24;
-/// Maximum number of columns of a job. The number of pairs grows with its square.
-const MAX_FEATURES: u128 = 1 << 8;
+/// Maximum number of columns of a job. The owner's matrices of pairs then have 8 MiB each.
+const MAX_FEATURES: u128 = 1 << 10;
 /// Maximum number of cells of a job. A cell takes about 128 bytes of ciphertext.
 const MAX_CELLS: u128 = 1 << 26;
+/// Maximum number of ciphertexts of a table's statistics, which a server holds together. Where a column
+/// fills ciphertexts of its own, every pair of columns has one: 358 columns stay below this number.
+const MAX_RESULTS: u128 = 1 << 16;
 /// Maximum number of ciphertexts of a table. Secure rings have enough slots to stay below this
 /// number even for the maximum number of cells. A plan iterates over the ciphertexts of a column.
 const MAX_CIPHERTEXTS: u128 = 1 << 16;
@@ -283,6 +286,17 @@ pub(super) fn check_ciphertexts(found: u128) -> Result<()> {
     let what = "ciphertexts";
     let limit = MAX_CIPHERTEXTS;
     if found > limit { Err(StatsError::TooLarge { what, found, limit }) } else { Ok(()) }
+}
+
+/// Rejects columns whose statistics have more ciphertexts than a server can hold together. `results`
+/// returns their number for a number of columns.
+pub(super) fn check_results(features: usize, results: impl Fn(usize) -> u128) -> Result<()> {
+    if results(features) <= MAX_RESULTS {
+        return Ok(());
+    }
+    let fits = |features: &usize| results(*features) <= MAX_RESULTS;
+    let limit = (1..features).take_while(fits).last().unwrap_or(0) as u128;
+    Err(StatsError::TooLarge { what: "columns of this length", found: features as u128, limit })
 }
 
 /// Rejects a count that no job can have.

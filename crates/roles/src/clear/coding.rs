@@ -106,18 +106,23 @@ impl Coding {
         &self.encoding
     }
 
+    /// Returns the number format of the table, without its encoding.
+    #[must_use]
+    pub fn reading(&self) -> Reading {
+        Reading {
+            delimiter: self.delimiter,
+            decimal: self.decimal,
+            missing_words: self.missing_words.clone(),
+            ..Reading::default()
+        }
+    }
+
     /// Reads a table of the same columns, with the column that groups rows, if any.
     ///
     /// # Errors
     /// [`Error::TableFile`], which locates the first fault.
     pub fn table(&self, path: &Path) -> Result<(Table, Option<KeyColumn>)> {
-        let reading = Reading {
-            delimiter: self.delimiter,
-            decimal: self.decimal,
-            missing_words: self.missing_words.clone(),
-            ..Reading::default()
-        };
-        let frame = reading.frame(path, self.encoding.read_options())?;
+        let frame = self.reading().frame(path, self.encoding.read_options())?;
         let in_table = Error::in_table(path);
         // An encoding accepts rows without labels, but here they are needed.
         if let Some(target) = self.encoding.target() {

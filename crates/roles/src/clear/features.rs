@@ -127,6 +127,13 @@ impl Inputs {
         })
     }
 
+    /// Returns whether a file describes features, as a model in the clear does. Any other file is a
+    /// table.
+    #[must_use]
+    pub fn is_described(path: &Path) -> bool {
+        path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
+    }
+
     /// Reads features from a JSON file, which is a model in the clear or any object with `columns`
     /// and `divisors`. Any other file must be the table that the model was trained on; see
     /// [`Inputs::of`].
@@ -140,7 +147,7 @@ impl Inputs {
         reading: &Reading,
     ) -> Result<Self> {
         // Tables have many extensions, and only JSON can be a model, so all others count as tables.
-        if !path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json")) {
+        if !Self::is_described(path) {
             // The preparation of encrypted training rows depends on the labels.
             if training.is_some() && target.is_none() {
                 return Err(Error::Usage(format!(

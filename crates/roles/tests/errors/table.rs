@@ -33,6 +33,10 @@ fn reading() -> Vec<TableError> {
         TableError::Contradiction { column: column(), role: "the target" },
         TableError::NotDate { cell: cell("31.1.2024") },
         TableError::AllRare { column: column(), rare: 5 },
+        TableError::Rule {
+            column: column(),
+            problem: "it is left out: use it, or take its rule away",
+        },
         TableError::Several {
             faults: vec![
                 TableError::Gap { place: PLACE, column: "ward, old".into() },

@@ -8,7 +8,7 @@ use super::{
         error::{excerpt, lacking, list},
         frame::{Places, is_exact},
     },
-    Code, Encoding, Input, Labels, Missing, Parts, Unseen,
+    Code, Encoding, Input, Labels, Missing, Parts, Unseen, split,
 };
 
 type Result<T, E = TableError> = core::result::Result<T, E>;
@@ -16,6 +16,16 @@ type Result<T, E = TableError> = core::result::Result<T, E>;
 /// Encodes the features and labels of a frame as a table.
 pub(super) fn table(encoding: &Encoding, mut frame: Frame) -> Result<Table> {
     let Encoding { parts, columns } = encoding;
+    let dates = parts.dates();
+    if !dates.is_empty() {
+        let lacks: Vec<&String> =
+            dates.keys().filter(|&name| !frame.columns().contains(name)).collect();
+        if !lacks.is_empty() {
+            let missing = lacking(&lacks, frame.columns());
+            return Err(TableError::MissingColumns { missing, columns: list(frame.columns()) });
+        }
+        frame = split::split(frame, &dates)?;
+    }
     let Matched { inputs, target: target_at } = matched(parts, &frame)?;
     for &(index, at) in &inputs {
         match parts.inputs[index].code {
@@ -71,7 +81,7 @@ fn matched(parts: &Parts, frame: &Frame) -> Result<Matched> {
     let mut places: HashMap<&str, usize> = places.collect();
     let mut inputs = Vec::new();
     let mut missing = Vec::new();
-    for (index, Input { name, code }) in parts.inputs.iter().enumerate() {
+    for (index, Input { name, code, .. }) in parts.inputs.iter().enumerate() {
         match (places.remove(name.as_str()), code) {
             (_, Code::LeftOut { .. }) => {}
             (Some(at), _) => inputs.push((index, at)),
@@ -89,7 +99,7 @@ fn matched(parts: &Parts, frame: &Frame) -> Result<Matched> {
     if !places.is_empty() {
         let surplus = columns.iter().filter(|name| places.contains_key(name.as_str()));
         let surplus: Vec<&String> = surplus.collect();
-        let known = parts.inputs.iter().map(|input| &input.name);
+        let known = parts.inputs.iter().map(Input::column);
         let known: Vec<&String> = known.chain(target.map(|target| &target.name)).collect();
         let surplus = list(&surplus);
         let columns = list(&known);
@@ -124,6 +134,8 @@ enum Cells<'a> {
 /// The categories of a column.
 struct Categories<'a> {
     name: &'a str,
+    /// Treatment of missing values.
+    rule: Missing,
     known: &'a [String],
     text: Cow<'a, TextColumn>,
     /// Feature of the column that each value of the text sets to 1.
@@ -152,10 +164,10 @@ fn cells<'a>(
     // Start of the current run of consecutive inputs.
     let mut first = 0;
     for &(index, place) in places {
-        let Input { name, code } = &inputs[index];
-        let flag = match code {
+        let input = &inputs[index];
+        let flag = match &input.code {
             Code::Categories { .. } | Code::Joined { .. } => {
-                cells.push(Cells::Categories(Categories::new(name, code, texts(place)?)));
+                cells.push(Cells::Categories(Categories::new(input, texts(place)?)));
                 continue;
             }
             Code::Number { flag, .. } | Code::Date { flag, .. } => *flag,
@@ -181,7 +193,8 @@ fn cells<'a>(
 }
 
 impl<'a> Categories<'a> {
-    fn new(name: &'a str, code: &'a Code, text: Cow<'a, TextColumn>) -> Self {
+    fn new(input: &'a Input, text: Cow<'a, TextColumn>) -> Self {
+        let Input { name, code, rule, .. } = input;
         let (known, other, missing, fill) = match code {
             Code::Categories { values, missing } => (&values[..], false, *missing, None),
             Code::Joined { values, other, missing, fill } => (&values[..], *other, *missing, *fill),
@@ -199,6 +212,7 @@ impl<'a> Categories<'a> {
             |value: &String| places.get(value).copied().or(other_feature).or_else(|| gap(value));
         Self {
             name,
+            rule: *rule,
             known,
             features: text.values().iter().map(feature).collect(),
             missing: missing_feature,
@@ -243,10 +257,12 @@ impl Coder<'_> {
         let mut coded = Vec::with_capacity(features);
         let mut kept = 0;
         let mut members = Vec::new();
+        let drops = self.parts.missing == Missing::Drop
+            || self.parts.inputs.iter().any(|input| input.rule == Missing::Drop);
         for row in 0..rows {
             // A copy, because in place the coded row overwrites it.
             cells.copy_from_slice(&numbers[row * width..][..width]);
-            if self.parts.missing == Missing::Drop && self.lacks_any(row, &cells) {
+            if drops && self.is_dropped(row, &cells) {
                 continue;
             }
             coded.clear();
@@ -268,16 +284,20 @@ impl Coder<'_> {
         Ok((values, members))
     }
 
-    /// Returns whether a row lacks a feature or its label.
-    fn lacks_any(&self, row: usize, numbers: &[f64]) -> bool {
-        let unlabelled = self.labels.as_ref().is_some_and(|labels| labels.text.get(row).is_none());
+    /// Returns whether a row lacks a value or a label whose rows are dropped.
+    fn is_dropped(&self, row: usize, numbers: &[f64]) -> bool {
+        let unlabelled = self.parts.missing == Missing::Drop
+            && self.labels.as_ref().is_some_and(|labels| labels.text.get(row).is_none());
         unlabelled
             || self.cells.iter().any(|cells| match cells {
-                Cells::Numbers { at, inputs } => {
-                    numbers[*at..][..inputs.len()].iter().any(|x| x.is_nan())
-                }
+                Cells::Numbers { at, inputs } => inputs
+                    .iter()
+                    .zip(&numbers[*at..])
+                    .any(|(input, number)| input.rule == Missing::Drop && number.is_nan()),
                 Cells::Flag { .. } => false,
-                Cells::Categories(categories) => categories.text.get(row).is_none(),
+                Cells::Categories(Categories { rule, text, .. }) => {
+                    *rule == Missing::Drop && text.get(row).is_none()
+                }
             })
     }
 
@@ -307,7 +327,7 @@ impl Coder<'_> {
     /// Replaces the missing numbers of a row by the means of these inputs.
     fn fill(&self, row: usize, inputs: &[Input], numbers: &mut [f64]) -> Result<()> {
         let gaps = numbers.iter_mut().zip(inputs).filter(|(number, _)| number.is_nan());
-        for (number, Input { name, code }) in gaps {
+        for (number, Input { name, code, .. }) in gaps {
             let (Code::Number { mean: Some(mean), .. } | Code::Date { mean: Some(mean), .. }) =
                 code
             else {
@@ -320,12 +340,12 @@ impl Coder<'_> {
 
     /// Returns the feature of a column that is 1.
     fn category(&self, row: usize, categories: &Categories<'_>) -> Result<Option<usize>> {
-        let Parts { missing, unseen, .. } = self.parts;
-        let Categories { name, known, text, features, .. } = categories;
+        let Parts { unseen, .. } = self.parts;
+        let Categories { name, rule, known, text, features, .. } = categories;
         let Some(value) = text.get(row) else {
             return match categories.missing {
                 // A gap without a feature is a category that the fitted table did not have.
-                None if *missing == Missing::Refuse || *unseen == Unseen::Refuse => {
+                None if *rule == Missing::Refuse || *unseen == Unseen::Refuse => {
                     Err(self.gap(row, name))
                 }
                 feature => Ok(feature),

@@ -8,7 +8,7 @@ use super::{
         expect_known, unknown_target,
     },
     Categorical, Code, EncodingOptions, Input, Labels, MAX_CATEGORIES, Missing, OTHER, Omission,
-    Parts,
+    Parts, Source, split,
 };
 
 type Result<T, E = TableError> = core::result::Result<T, E>;
@@ -22,6 +22,25 @@ pub(super) fn parts(
     target: Option<&str>,
     options: &EncodingOptions,
 ) -> Result<Parts> {
+    if options.dates.is_empty() {
+        return flat_parts(frame, target, options);
+    }
+    let split_options = split::options(options, target)?;
+    let frame = split::split(frame.clone(), &options.dates)?;
+    let mut parts = flat_parts(&frame, target, &split_options)?;
+    for (column, of_column) in &options.dates {
+        for part in of_column {
+            let name = part.column_of(column);
+            if let Some(input) = parts.inputs.iter_mut().find(|input| input.name == name) {
+                input.source = Some(Source { column: column.clone(), part: *part });
+            }
+        }
+    }
+    Ok(parts)
+}
+
+/// Returns the codes of all columns of a frame whose dates are split.
+fn flat_parts(frame: &Frame, target: Option<&str>, options: &EncodingOptions) -> Result<Parts> {
     let columns = frame.columns();
     let target_at = match target {
         None => None,
@@ -40,26 +59,43 @@ pub(super) fn parts(
 
     // The first gap of each column, with the row by which a single one is chosen.
     let mut faults: Vec<(usize, TableError)> = Vec::new();
-    let is_filled = |at| options.missing.fills() && Some(at) != target_at;
+    let rules: Vec<Missing> = columns.iter().map(|column| options.rule_of(column)).collect();
     for &at in used.iter().filter(|&&at| gaps[at] > 0) {
         let column = excerpt(&columns[at]);
-        if options.missing != Missing::Refuse && gaps[at] == frame.rows() {
+        let rule = rules[at];
+        if rule != Missing::Refuse && gaps[at] == frame.rows() {
             faults.push((at, TableError::AllMissing { column }));
-        } else if options.missing != Missing::Drop && !is_filled(at) {
+        } else if rule == Missing::Refuse || (rule.fills() && Some(at) == target_at) {
             let row = (0..frame.rows()).find(|&row| frame.is_missing(row, at)).unwrap_or_default();
             faults.push((at, TableError::Gap { place: frame.place(row), column }));
         }
     }
-    let drops = options.missing == Missing::Drop && faults.is_empty();
-    let kept = drops.then(|| complete(frame, &used)).transpose()?.flatten();
-    let fit = Fit { frame, options, gaps, kept };
+    let dropping: Vec<usize> =
+        used.iter().copied().filter(|&at| rules[at] == Missing::Drop).collect();
+    let drops = !dropping.is_empty() && faults.is_empty();
+    let kept = drops.then(|| complete(frame, &dropping)).transpose()?.flatten();
+    let gaps = match &kept {
+        None => gaps,
+        Some(kept) => {
+            let lacks = |at| {
+                kept.iter()
+                    .enumerate()
+                    .filter(move |&(row, &kept)| kept && frame.is_missing(row, at))
+            };
+            (0..columns.len()).map(|at| if gaps[at] == 0 { 0 } else { lacks(at).count() }).collect()
+        }
+    };
+    let fit = Fit { frame, options, rules: &rules, gaps, kept };
     let mut inputs = Vec::new();
     for &(at, content) in &contents {
         if faults.iter().any(|&(faulty, _)| faulty == at) {
             continue;
         }
         match fit.code(at, content) {
-            Ok(code) => inputs.push(Input { name: columns[at].clone(), code }),
+            Ok(code) => {
+                let name = columns[at].clone();
+                inputs.push(Input { name, code, rule: rules[at], source: None });
+            }
             Err(error) => faults.push((at, error)),
         }
     }
@@ -82,7 +118,9 @@ pub(super) fn parts(
     if let Some((_, fault)) = faults.pop() {
         return Err(fault);
     }
-    Ok(Parts { inputs, target, missing: options.missing, unseen: options.unseen })
+    // The rule of the labels, which have no input.
+    let missing = target_at.map_or(options.missing, |at| rules[at]);
+    Ok(Parts { inputs, target, missing, unseen: options.unseen })
 }
 
 /// Rejects options that name columns which do not exist, or contradict each other.
@@ -93,7 +131,20 @@ fn check_names_of(
 ) -> Result<()> {
     let categorical = named(options);
     let Selection { columns: only, drop } = &options.selection;
-    expect_known(only.iter().flatten().chain(drop).chain(categorical), columns)?;
+    let ruled = options.missing_of.keys();
+    expect_known(only.iter().flatten().chain(drop).chain(categorical).chain(ruled), columns)?;
+    for (column, rule) in &options.missing_of {
+        let problem = match () {
+            () if target == Some(column) && rule.fills() => {
+                "labels are never filled: drop the rows that lack them"
+            }
+            () if target != Some(column) && !options.selection.takes(column) => {
+                "it is left out: use it, or take its rule away"
+            }
+            () => continue,
+        };
+        return Err(TableError::Rule { column: excerpt(column), problem });
+    }
     for column in drop {
         let among = |names: &[String]| names.contains(column);
         let role = match () {
@@ -108,7 +159,7 @@ fn check_names_of(
 }
 
 /// Returns the columns that the options name as categories.
-fn named(options: &EncodingOptions) -> &[String] {
+pub(super) fn named(options: &EncodingOptions) -> &[String] {
     match &options.categorical {
         Categorical::Columns(names) | Categorical::Detect(names) => names,
         Categorical::None | Categorical::Every => &[],
@@ -231,7 +282,9 @@ fn are_different_integers(frame: &Frame, at: usize) -> bool {
 struct Fit<'a> {
     frame: &'a Frame,
     options: &'a EncodingOptions,
-    /// Number of missing values of each column.
+    /// Treatment of missing values in each column.
+    rules: &'a [Missing],
+    /// Number of missing values of each column in the kept rows.
     gaps: Vec<usize>,
     /// True for each row that is kept. `None` keeps all rows.
     kept: Option<Vec<bool>>,
@@ -241,7 +294,15 @@ impl Fit<'_> {
     /// Returns the code of column `at`.
     fn code(&self, at: usize, content: Content) -> Result<Code> {
         let has_gaps = self.gaps[at] > 0;
-        let flag = has_gaps && self.options.missing == Missing::Flag;
+        let flag = has_gaps && self.rules[at] == Missing::Flag;
+        let rows = self
+            .kept
+            .as_ref()
+            .map_or(self.frame.rows(), |kept| kept.iter().filter(|&&kept| kept).count());
+        // All rows with a value may have been dropped for other columns.
+        if self.gaps[at] == rows && !matches!(content, Content::LeftOut(_)) {
+            return Err(TableError::AllMissing { column: excerpt(&self.frame.columns()[at]) });
+        }
         match content {
             Content::LeftOut(reason) => Ok(Code::LeftOut { reason }),
             Content::Number => Ok(Code::Number { mean: self.fill(at, Frame::numbers_of)?, flag }),
@@ -262,13 +323,20 @@ impl Fit<'_> {
         // its texts.
         if let Some(text) = frame.text(at) {
             let numbers = parsed(frame, at, text)?;
-            let codes = text.codes().iter();
+            let codes = self.of_kept(text.codes().iter());
             // The code of a missing value is beyond all values, so gaps drop out.
             let numbers = codes.filter_map(|&code| numbers.get(code as usize));
-            return Ok(filling(self.options.missing, numbers.copied()));
+            return Ok(filling(self.rules[at], numbers.copied()));
         }
         let numbers = frame.numbers().iter().skip(at).step_by(frame.columns().len());
-        Ok(filling(self.options.missing, numbers.copied().filter(|number| !number.is_nan())))
+        let numbers = self.of_kept(numbers).copied().filter(|number| !number.is_nan());
+        Ok(filling(self.rules[at], numbers))
+    }
+
+    /// Returns the values of the kept rows.
+    fn of_kept<T>(&self, values: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+        let kept = |&(row, _): &(usize, T)| self.kept.as_ref().is_none_or(|kept| kept[row]);
+        values.enumerate().filter(kept).map(|(_, value)| value)
     }
 
     /// Returns the code of the categories of column `at`.
@@ -284,9 +352,9 @@ impl Fit<'_> {
         let values: Vec<String> = kept.iter().map(|&(value, _)| value.clone()).collect();
         self.expect_few(at, values.len())?;
         let values = in_order(values);
-        let fills = self.gaps[at] > 0 && self.options.missing.fills();
+        let fills = self.gaps[at] > 0 && self.rules[at].fills();
         // Later tables may have gaps where this one has none.
-        let replaces = self.options.missing == Missing::MostFrequent;
+        let replaces = self.rules[at] == Missing::MostFrequent;
         // `Drop` fills nothing, and rows with gaps do not reach the encoding.
         let missing = fills && !replaces;
         if !joined && !replaces {

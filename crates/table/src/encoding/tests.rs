@@ -438,9 +438,9 @@ fn encodings_are_written_plainly() {
     let none = r#"{"inputs":[],"target":null,"missing":"refuse","unseen":"refuse"}"#;
     assert!(serde_json::from_str::<Encoding>(none).is_err());
     // JSON has no infinite numbers, other formats have.
-    let mut parts = encoding.parts.clone();
-    parts.inputs[0].code = Code::Number { mean: Some(f64::INFINITY), flag: true };
-    let bytes = postcard::to_allocvec(&parts).unwrap();
+    let mut infinite = encoding.clone();
+    infinite.parts.inputs[0].code = Code::Number { mean: Some(f64::INFINITY), flag: true };
+    let bytes = postcard::to_allocvec(&infinite).unwrap();
     assert!(postcard::from_bytes::<Encoding>(&bytes).is_err());
     let bytes = postcard::to_allocvec(&encoding).unwrap();
     assert_eq!(postcard::from_bytes::<Encoding>(&bytes).unwrap(), encoding);
@@ -792,4 +792,166 @@ fn gaps_get_medians_and_most_frequent_values() {
     let (row, encoding) = filled(Missing::MostFrequent);
     assert_eq!(row, [5.0, 1.0, 0.0]);
     assert_eq!(encoding.columns(), ["v", "w=a", "w=b"]);
+}
+
+const VISITS: &str = "age,sex,ward,stay,admitted,y\n\
+    30,f,a,1,2024-01-31T08:00,0\n\
+    ,m,b,2,2023-12-03T23:59:59,1\n\
+    50,,a,,2024-02-29,0\n\
+    41,m,,9,2000-03-01T12:30:00,1\n\
+    90,f,b,4,,1\n";
+
+/// Rules of single columns, beside the rule of all others.
+fn ruled(missing: Missing, of_columns: &[(&str, Missing)]) -> EncodingOptions {
+    let missing_of = of_columns.iter().map(|&(name, rule)| (name.to_owned(), rule)).collect();
+    let categorical = Categorical::Detect(Vec::new());
+    EncodingOptions { categorical, missing, missing_of, ..EncodingOptions::default() }
+}
+
+#[test]
+fn columns_have_rules_of_their_own() {
+    let rules = [
+        ("age", Missing::Median),
+        ("sex", Missing::MostFrequent),
+        ("ward", Missing::Drop),
+        ("admitted", Missing::Flag),
+    ];
+    let encoding = fit(VISITS, &ruled(Missing::Mean, &rules)).unwrap();
+    let table = apply(&encoding, VISITS).unwrap();
+    let columns = ["age", "sex=f", "sex=m", "ward=a", "ward=b", "stay", "admitted"];
+    assert_eq!(table.columns()[..7], columns);
+    assert_eq!(table.columns()[7..], ["admitted missing"]);
+    // The row without a ward counts nowhere: the median of 30, 50 and 90, and the mean of 1, 2 and 4.
+    assert_eq!((table.rows(), table.dropped()), (4, 1));
+    assert_eq!(table.column(0).collect::<Vec<_>>(), [30.0, 50.0, 50.0, 90.0]);
+    assert_eq!(table.column(1).collect::<Vec<_>>(), [1.0, 0.0, 1.0, 1.0]);
+    assert_eq!(table.column(5).collect::<Vec<_>>(), [1.0, 2.0, 7.0 / 3.0, 4.0]);
+    assert_eq!(table.column(7).collect::<Vec<_>>(), [0.0, 0.0, 0.0, 1.0]);
+    assert_eq!(table.labels().unwrap(), [false, true, false, true]);
+    // Later rows follow the rules: filled where they fill, dropped where they drop.
+    let later = "age,sex,ward,stay,admitted\n,,b,3,2024-01-01\n7,m,,1,2024-01-01\n";
+    let table = apply(&encoding, later).unwrap();
+    assert_eq!((table.rows(), table.dropped()), (1, 1));
+    assert_eq!(table.values()[..6], [50.0, 1.0, 0.0, 0.0, 1.0, 3.0]);
+
+    // A column without a rule of its own is refused, as without rules.
+    let some = fit(VISITS, &ruled(Missing::Refuse, &rules[1..3])).unwrap_err();
+    assert!(matches!(&some, TableError::Several { faults } if faults.len() == 3), "{some}");
+    // Labels are dropped by their own rule, and features are not.
+    let text = "a,y\n1,0\n2,\n,1\n";
+    let labels = fit(text, &ruled(Missing::Mean, &[("y", Missing::Drop)])).unwrap();
+    let table = apply(&labels, text).unwrap();
+    assert_eq!((table.values(), table.dropped()), (&[1.0, 1.0][..], 1));
+    // Where all values are in dropped rows, nothing can fill gaps.
+    let none = fit("a,b\n1,\n,2\n", &ruled(Missing::Drop, &[("b", Missing::Mean)]));
+    assert_eq!(none, Err(TableError::AllMissing { column: "b".into() }));
+
+    for (text, rules, problem) in [
+        (text, ruled(Missing::Mean, &[("y", Missing::Mean)]), "never filled"),
+        (text, ruled(Missing::Mean, &[("z", Missing::Mean)]), "\"z\""),
+    ] {
+        let error = fit(text, &rules).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+    let mut dropped = ruled(Missing::Mean, &[("age", Missing::Mean)]);
+    dropped.selection.drop = vec!["age".into()];
+    let error = fit(VISITS, &dropped).unwrap_err();
+    assert!(matches!(&error, TableError::Rule { column, .. } if column == "age"), "{error}");
+}
+
+fn split(options: EncodingOptions, parts: &[DatePart]) -> EncodingOptions {
+    EncodingOptions { dates: [("admitted".to_owned(), parts.to_vec())].into(), ..options }
+}
+
+/// Parts as Python's `datetime` has them.
+#[test]
+fn dates_become_their_parts() {
+    let parts = [DatePart::Year, DatePart::Month, DatePart::Weekday, DatePart::Hour];
+    let text = "admitted,x,y\n2024-01-31T08:00,1,0\n2023-12-03T23:59:59,2,1\n1969-07-20T20:17,3,0\n\
+                2024-02-29,4,1\n2024-01-01T00:30+02:00,5,1\n";
+    let encoding = fit(text, &split(ruled(Missing::Refuse, &[]), &parts)).unwrap();
+    let table = apply(&encoding, text).unwrap();
+    let names = ["admitted year", "admitted month", "admitted weekday", "admitted hour", "x"];
+    assert_eq!(table.columns(), names);
+    let expected = [
+        [2024.0, 1.0, 2.0, 8.0, 1.0],
+        [2023.0, 12.0, 6.0, 23.0, 2.0],
+        [1969.0, 7.0, 6.0, 20.0, 3.0],
+        [2024.0, 2.0, 3.0, 0.0, 4.0],
+        [2023.0, 12.0, 6.0, 22.0, 5.0],
+    ];
+    assert_eq!(table.values(), expected.concat());
+    let shown = serde_json::to_string(&encoding).unwrap();
+    assert!(
+        shown.contains(r#"{"name":"admitted","code":{"split":{"parts":[{"part":"year","#),
+        "{shown}"
+    );
+    assert!(!encoding.is_plain());
+
+    // Options name parts, and rules of the column hold for its parts, with one flag.
+    let mut options = split(ruled(Missing::Mean, &[("admitted", Missing::Flag)]), &parts[1..3]);
+    options.categorical = Categorical::Detect(vec!["admitted weekday".into()]);
+    options.selection.columns = Some(vec!["admitted".into(), "age".into()]);
+    let encoding = fit(VISITS, &options).unwrap();
+    let table = apply(&encoding, VISITS).unwrap();
+    let names = [
+        "age",
+        "admitted month",
+        "admitted month missing",
+        "admitted weekday=2",
+        "admitted weekday=3",
+        "admitted weekday=6",
+        "admitted weekday missing",
+    ];
+    assert_eq!(table.columns(), names);
+    assert_eq!(table.values()[28..], [90.0, 4.5, 1.0, 0.0, 0.0, 0.0, 1.0]);
+    let lacks = apply(&encoding, "age\n1\n").unwrap_err();
+    assert!(matches!(&lacks, TableError::MissingColumns { missing, .. } if missing == "admitted"));
+
+    let refused = |options: &EncodingOptions| fit(VISITS, options).unwrap_err().to_string();
+    let whole = |parts: &[DatePart]| split(ruled(Missing::Mean, &[]), parts);
+    let mut left = whole(&parts);
+    left.selection.drop = vec!["admitted".into()];
+    assert!(refused(&left).contains("left out"));
+    let mut coded = whole(&parts);
+    coded.categorical = Categorical::Detect(vec!["admitted".into()]);
+    assert!(refused(&coded).contains("one of its parts"));
+    assert!(refused(&whole(&[])).contains("at least one"));
+    assert!(refused(&whole(&[DatePart::Year, DatePart::Year])).contains("once"));
+    let mut other = whole(&parts);
+    other.dates = [("age".to_owned(), vec![DatePart::Year])].into();
+    assert!(matches!(fit(VISITS, &other), Err(TableError::NotDate { .. })));
+    other.dates = [("y".to_owned(), vec![DatePart::Year])].into();
+    assert!(refused(&other).contains("target"));
+}
+
+/// Both forms of a stored encoding say the same, and encodings without rules keep their bytes.
+#[test]
+fn rules_are_stored() {
+    let rules = [("ward", Missing::Drop), ("y", Missing::Drop), ("admitted month", Missing::Flag)];
+    let parts = [DatePart::Year, DatePart::Month];
+    for options in [
+        every(Missing::Mean),
+        ruled(Missing::Mean, &rules[..2]),
+        split(ruled(Missing::Mean, &rules), &parts),
+    ] {
+        let encoding = fit(VISITS, &options).unwrap();
+        let text = serde_json::to_string(&encoding).unwrap();
+        assert_eq!(serde_json::from_str::<Encoding>(&text).unwrap(), encoding);
+        let bytes = postcard::to_allocvec(&encoding).unwrap();
+        assert_eq!(postcard::from_bytes::<Encoding>(&bytes).unwrap(), encoding);
+        let table = apply(&encoding, VISITS).unwrap();
+        assert_eq!(apply(&serde_json::from_str(&text).unwrap(), VISITS).unwrap(), table);
+    }
+    // The first variants have the numbers of earlier versions: a number with a mean and a flag.
+    let encoding = fit("a,y\n1,0\n,1\n", &every(Missing::Flag)).unwrap();
+    let bytes = postcard::to_allocvec(&encoding).unwrap();
+    let mean = 1.0_f64.to_le_bytes();
+    let target = [1, 1, b'y', 2, 1, b'0', 1, b'1', 3, 0];
+    assert_eq!(bytes, [&[1, 1, b'a', 0, 1][..], &mean[..], &[1][..], &target[..]].concat());
+    for (from, to) in [("\"drop\"", "\"mean\""), ("\"month\"", "\"year\"")] {
+        let encoding = fit(VISITS, &split(ruled(Missing::Drop, &[]), &parts)).unwrap();
+        let text = serde_json::to_string(&encoding).unwrap().replacen(from, to, 1);
+        assert!(serde_json::from_str::<Encoding>(&text).is_err(), "{text}");
+    }
 }
