@@ -641,6 +641,44 @@ mod tests {
         assert!(exact(&params) && params.rlwe().security_bits() >= 128.0);
     }
 
+    /// A million rows, all in one bin: every bin and every edge, at the parameters for exact counts. The
+    /// sum of the errors of all steps, and the bound of the errors of encryption, stay below a half.
+    #[test]
+    fn counts_of_a_million_rows_are_exact() {
+        let rows = 1_000_000;
+        let job = HistogramJob { rows, features: 1, bins: 10 };
+        let params = HistogramPlan::exact_params(&job).unwrap();
+        assert!(params.rlwe().security_bits() >= 128.0);
+        let plan = HistogramPlan::new(&job, &params).unwrap();
+        assert!(plan.is_exact());
+        // A ring with few slots: the steps of a slot do not depend on the others.
+        let e = sim::Evaluator::for_params(&params);
+        let middle = |bin: usize| (plan.edge(bin) + plan.edge(bin + 1)) / 2.0;
+        let slots: Vec<_> = (0..16).map(|k| Complex::new(middle(k % 10), 0.0)).collect();
+        let x = e.encrypt(&slots, plan.level(), plan.scale()).unwrap();
+        let padded = plan.packing.padded_rows() as f64;
+        let mut worst = 0.0_f64;
+        for edge in 1..10 {
+            let steps = plan.steps(&e, &x, edge).unwrap();
+            for (k, step) in steps.slots.iter().enumerate() {
+                let above = if k % 10 >= edge { 1.0 } else { 0.0 };
+                worst = worst.max((step.re - above).abs());
+            }
+        }
+        assert!(padded * worst < STEP_ERROR, "{}", padded * worst);
+        assert!(padded * worst > 1e-9, "a bound that is never near says nothing");
+        // A count that is off by this much is still read as the right one.
+        let values = vec![0.0; 4];
+        let bins =
+            [Bins::of("x", &values, 10, &Edges::Given((0..=10).map(f64::from).collect())).unwrap()];
+        let off = 0.99 * plan.error_above(None);
+        let mut slots = vec![vec![0.0; plan.packing.all()]; plan.outputs()];
+        slots[0][0] = 777_777.0 + off;
+        let found = &plan.decode(&slots, &bins, rows, None).unwrap()[0];
+        assert_eq!(found.counts[..3], [222_223.0, 777_777.0, 0.0]);
+        assert_eq!(found.errors, [0.0; 10]);
+    }
+
     #[test]
     fn impossible_jobs_are_refused() {
         let job = |rows, features, bins| HistogramJob { rows, features, bins };
