@@ -65,6 +65,7 @@ from sudare._inference import (
 from sudare._frames import names_of
 from sudare._keys import expected
 from sudare._native import Data, EvaluationKeys, PublicKey, Result, SecretKey, Table, TablePlan
+from sudare._onnx_file import to_onnx
 from sudare._plain import (
     Floats,
     choice,
@@ -92,6 +93,7 @@ __all__ = [
     "LogisticSummary",
     "Ridge",
     "compute",
+    "to_onnx",
 ]
 
 

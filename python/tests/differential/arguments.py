@@ -672,6 +672,10 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
         )
         for name in ("LinearRegression", "Ridge")
     },
+    "linear_model.to_onnx": (
+        lambda w, **o: linear_model.to_onnx(**o),
+        {"model": Of("model"), "path": "none/m.onnx", "outputs": "all", "overwrite": False},
+    ),
     "linear_model.compute": (
         lambda w, **o: linear_model.compute(**o),
         {
