@@ -14,42 +14,42 @@ from functools import lru_cache
 from math import inf, lgamma, log
 
 SIZES = [(log_n, weight) for log_n in (15, 16) for weight in (32, 48, 64)]
-# Entries of each sign that cancel, at a level of the tree.
+# Possible numbers of cancelling entries of each sign, at a level of the tree.
 EXTRA = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12)
 DEPTHS = (1, 2, 3, 4)
 
 
 def log2_choose(n: float, k: float) -> float:
-    """log2 of a binomial coefficient, for real numbers."""
+    """Returns log2 of a binomial coefficient, for real numbers."""
     if k < 0 or k > n:
         return -inf
     return (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)) / log(2)
 
 
 def log2_ternary(n: float, each: float) -> float:
-    """log2 of the number of vectors of length n with `each` entries of each sign."""
+    """Returns log2 of the number of vectors of length n with `each` entries of each sign."""
     return log2_choose(n, each) + log2_choose(n - each, each)
 
 
 @lru_cache(maxsize=None)
 def log2_sums(n: int, each: float, extra: int) -> float:
-    """log2 of the number of ways to write a vector with so many entries of each sign as a sum."""
+    """Returns log2 of the number of ways to write a vector with `each` entries of each sign as a sum."""
     return 2 * log2_choose(each, each / 2) + log2_ternary(n - 2 * each, extra)
 
 
 def cost(n: int, weight: int, extras: tuple[int, ...]) -> float:
-    """log2 of the cost of a tree with these numbers of cancelling entries, from the top."""
+    """Returns log2 of the cost of a tree with these numbers of cancelling entries, from the top."""
     each = weight / 2
     vectors, sums = [], []
     for extra in extras:
         sums.append(log2_sums(n, each, extra))
         each = each / 2 + extra
         vectors.append(log2_ternary(n, each))
-    # A list holds the vectors that meet as many conditions as the level above has sums.
+    # A list holds the vectors that meet one condition for each sum of the level above.
     lists = [all_of - conditions for all_of, conditions in zip(vectors, sums)]
     steps = list(lists)
     for above in range(len(lists) - 1):
-        # Pairs of the list below whose sum meets the further conditions of the level above.
+        # Pairs of the list below, whose sum must meet the further conditions of the level above.
         steps.append(2 * lists[above + 1] - (sums[above] - sums[above + 1]))
     # The lists at the bottom are made of halves, by meeting in the middle.
     steps.append(vectors[-1] / 2)
@@ -57,7 +57,7 @@ def cost(n: int, weight: int, extras: tuple[int, ...]) -> float:
 
 
 def cheapest(n: int, weight: int, depth: int) -> float:
-    """The least cost of a tree of this depth: one level after the other is changed to the best."""
+    """Returns the minimum cost of a tree of this depth. Optimises one level after the other."""
     least = inf
     for start in EXTRA:
         extras = [start] * depth
