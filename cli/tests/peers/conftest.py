@@ -1,7 +1,8 @@
-"""What tests share."""
+"""Fixtures of all tests."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ LBW = Path(__file__).parents[3] / "crates/table/data/lbw.csv"
 
 @dataclass(frozen=True)
 class File:
-    """A file, and how the server knows it."""
+    """A file with the digest that names it on the server."""
 
     path: Path
 
@@ -30,23 +31,33 @@ class File:
 
 @dataclass(frozen=True)
 class Files:
-    """What an owner sends, and what the command itself computes of it."""
+    """The files of an owner by collection, and the result that the command computes from the used ones."""
 
-    keys: File
-    table: File
+    used: dict[str, File]
+    unused: dict[str, File]
     result: File
 
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    """Keys, a table and its statistics."""
-    at = tmp_path_factory.mktemp("owner")
-    sudare(at, "keygen --params auto --for stats:189x9 --out keys")
-    sudare(at, f"encrypt --public keys/public.key --data {LBW} --target y -o table.ct")
+    """Makes two sets of keys, a table and a model, and the statistics of the first table."""
+
+    def make(name: str, weight: float) -> dict[str, File]:
+        at = tmp_path_factory.mktemp(name)
+        sudare(at, "keygen --params auto --for stats:189x9 --out keys")
+        sudare(at, f"encrypt --public keys/public.key --data {LBW} --target y -o table.ct")
+        model = {"kind": "logistic regression", "weights": [weight, 2.0], "columns": ["age"], "target": "y"}
+        model |= {"divisors": [1.0], "iterations": 1, "rows": 2}
+        (at / "model.json").write_text(json.dumps(model))
+        names = {"keys": "keys/evaluation.key", "tables": "table.ct", "models": "model.json"}
+        return {collection: File(at / name) for collection, name in names.items()}
+
+    used = make("used", 1.0)
+    at = used["tables"].path.parent
     sudare(at, "stats --evaluation-key keys/evaluation.key -i table.ct -o result.ct")
-    return Files(File(at / "keys/evaluation.key"), File(at / "table.ct"), File(at / "result.ct"))
+    return Files(used, make("unused", 3.0), File(at / "result.ct"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    text = "requests that are made up from the description of the API, or a few more"
+    text = "minimum number of requests to generate from the description of the API"
     parser.addoption("--requests", type=int, default=2000, metavar="N", help=text)

@@ -1,6 +1,6 @@
-"""What a server says of itself, with values that are there: names, digests, and bodies that go with them.
+"""Completes the description of a server with names, digests and bodies that exist on it.
 
-Without them, requests that are made up from it do not get past the first check.
+With made-up values alone, requests would fail at the first check.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from desk import Desk
 
 Schema = dict[str, Any]
 
-# The body of an upload, a state or a result, and its digest.
+# Body of an upload, a state or a result, and its digest.
 CONTENT = "made up"
 DIGEST = blake3(CONTENT.encode()).hexdigest()
-# How many there are of what requests use up.
+# Number of values that an operation gets if each request uses one up.
 SEVERAL = 5
 
 
-def often(*values: str | int) -> Schema:
-    """Values that a request has unless it is made up to be refused; the first is the example."""
+def optional(*values: str | int) -> Schema:
+    """Limits a parameter to these values. The first is the example."""
     texts = [str(value) for value in values]
     return {"schema": {"enum": texts}, "example": texts[0]}
 
 
-def always(*values: str | int) -> Schema:
-    """The same of what is not left out, either."""
-    return {**often(*values), "required": True}
+def required(*values: str | int) -> Schema:
+    """Limits a parameter to these values, and requires it."""
+    return {**optional(*values), "required": True}
 
 
 @dataclass(frozen=True)
-class There:
-    """What is there for an operation: values of parameters, a body, and values of its members."""
+class Known:
+    """Values for an operation: parameters, a body, and members of the body."""
 
     parameters: dict[str, Schema] = field(default_factory=dict)
     body: Any = None
@@ -60,74 +60,77 @@ def metadata(digest: str) -> str:
 
 
 def leases(desk: Desk) -> dict[str, Schema]:
-    """Parameters that name leases, each the first of its job."""
+    """Returns parameters that name leases, each the first of its job."""
     found = [desk.lease() for _ in range(SEVERAL)]
-    return {"name": often(*[lease["job"] for lease in found]), "fence": often(found[0]["fence"])}
+    return {"name": optional(*[lease["job"] for lease in found]), "fence": optional(found[0]["fence"])}
 
 
 def uploads(desk: Desk) -> dict[str, Schema]:
-    """A parameter that names uploads."""
-    return {"name": often(*[desk.upload() for _ in range(SEVERAL)])}
+    """Returns a parameter that names uploads."""
+    return {"name": optional(*[desk.upload() for _ in range(SEVERAL)])}
 
 
 def completed(description: Any, desk: Desk) -> Any:
-    """A description with what is there."""
-    for operation, there in all_there(desk).items():
+    """Returns the description with values that exist."""
+    for operation, known in all_known(desk).items():
         method, path = operation.split()
-        there.fill(description["paths"][path][method], description["components"]["schemas"])
+        known.fill(description["paths"][path][method], description["components"]["schemas"])
     return description
 
 
-def all_there(desk: Desk) -> dict[str, There]:
-    """What there is for the operations of a server."""
-    done = often(desk.done())
+def all_known(desk: Desk) -> dict[str, Known]:
+    """Returns values for the operations of a server."""
+    done = optional(desk.done())
     lease = desk.lease()
-    renewed, left, finished, keeping = [leases(desk) for _ in range(4)]
-    # As the path of a file in it: NAME/FENCE/files/EXPIRES/SIGNATURE/FILE.
+    renewed, left, finished, training = [leases(desk) for _ in range(4)]
+    # The path of a file is NAME/FENCE/files/EXPIRES/SIGNATURE/FILE.
     job, fence, _, *rest = lease["keys"]["path"].removeprefix("/v1/work/").split("/")
     address = {
-        name: often(value)
+        name: optional(value)
         for name, value in zip(("name", "fence", "expires", "signature", "file"), (job, fence, *rest), strict=True)
     }
-    keys, table, result = desk.objects()
-    named = {
-        "collection": {"example": "results"},
-        "name": often(result, keys, table, desk.waiting(), desk.waiting()),
-    }
     begin = {
-        "collection": {"example": "models"},
-        "Tus-Resumable": always("1.0.0"),
-        "Upload-Length": always(1 << 20),
-        "Upload-Metadata": always(*[metadata(secrets.token_hex(32)) for _ in range(SEVERAL)]),
-        "Idempotency-Key": often(*[secrets.token_hex() for _ in range(SEVERAL)]),
+        "Tus-Resumable": required("1.0.0"),
+        "Upload-Length": required(1 << 20),
+        "Upload-Metadata": required(*[metadata(secrets.token_hex(32)) for _ in range(SEVERAL)]),
     }
-    ask = {
-        "keys": often(keys)["schema"],
-        "tables": {"type": "array", "items": often(table)["schema"]},
-        "model": often(result)["schema"],
+    request = {
+        "keys": optional(desk.used["keys"])["schema"],
+        "tables": {"type": "array", "items": optional(desk.used["tables"])["schema"]},
+        "model": optional(desk.used["models"])["schema"],
     }
-    offer = {"program": often(desk.offer["program"])["schema"], "wait_seconds": {"const": 0}}
+    idempotency = {"Idempotency-Key": optional(*[secrets.token_hex() for _ in range(SEVERAL)])}
+    offer = {"program": optional(desk.offer["program"])["schema"], "wait_seconds": {"const": 0}}
     report = {"done": 1, "total": 2, "cpu_milliseconds": 3}
-    state = {"file": often("iteration-000001.ct", "weights-000001.ct"), "digest": often(DIGEST)}
-    offset = {"Upload-Offset": always(0, len(CONTENT))}
-    span = {"Range": often("bytes=0-9", "bytes=9-", "bytes=-9")}
+    state = {"file": optional("iteration-000001.ct", "weights-000001.ct"), "digest": optional(DIGEST)}
+    offset = {"Upload-Offset": required(0, len(CONTENT))}
+    span = {"Range": optional("bytes=0-9", "bytes=9-", "bytes=-9")}
     work = "/v1/work/{name}/{fence}"
+    collections = {
+        f"{method} /v1/{collection}/{{digest}}": Known({"digest": optional(digest)})
+        for method, digests in (("get", desk.used), ("delete", desk.unused))
+        for collection, digest in digests.items()
+    }
     return {
-        "post /v1/{collection}": There(begin, desk.request, ask),
-        "get /v1/{collection}/{name}": There({**named, **span}),
-        "delete /v1/{collection}/{name}": There(named),
-        "get /v1/jobs/{name}/events": There({"name": done, "Last-Event-ID": often(0)}),
-        "get /v1/jobs/{name}/receipt": There({"name": done}),
-        "head /v1/uploads/{name}": There(uploads(desk)),
-        "patch /v1/uploads/{name}": There({**uploads(desk), **offset}, CONTENT),
-        "post /v1/uploads/{name}": There(
-            {**uploads(desk), **offset, "X-HTTP-Method-Override": always("PATCH")}, CONTENT
+        **{f"post /v1/{collection}": Known(begin) for collection in desk.used},
+        **collections,
+        "get /v1/results/{digest}": Known({"digest": optional(desk.result), **span}),
+        "delete /v1/results/{digest}": Known({"digest": optional(desk.result)}),
+        "post /v1/jobs": Known(idempotency, desk.request, request),
+        "get /v1/jobs/{name}": Known({"name": optional(desk.waiting())}),
+        "delete /v1/jobs/{name}": Known({"name": optional(desk.waiting())}),
+        "get /v1/jobs/{name}/events": Known({"name": done, "Last-Event-ID": optional(0)}),
+        "get /v1/jobs/{name}/receipt": Known({"name": done}),
+        "head /v1/uploads/{name}": Known(uploads(desk)),
+        "patch /v1/uploads/{name}": Known({**uploads(desk), **offset}, CONTENT),
+        "post /v1/uploads/{name}": Known(
+            {**uploads(desk), **offset, "X-HTTP-Method-Override": required("PATCH")}, CONTENT
         ),
-        "delete /v1/uploads/{name}": There(uploads(desk)),
-        "post /v1/work/claim": There(body=desk.offer, members=offer),
-        f"post {work}/renew": There(renewed, report),
-        f"post {work}/leave": There(left, "released"),
-        f"put {work}/result/{{digest}}": There({**finished, "digest": often(DIGEST)}, CONTENT),
-        f"put {work}/states/{{file}}/{{digest}}": There({**keeping, **state}, CONTENT),
-        f"get {work}/files/{{expires}}/{{signature}}/{{file}}": There({**address, **span}),
+        "delete /v1/uploads/{name}": Known(uploads(desk)),
+        "post /v1/work/claim": Known(body=desk.offer, members=offer),
+        f"post {work}/renew": Known(renewed, report),
+        f"post {work}/leave": Known(left, "released"),
+        f"put {work}/result/{{digest}}": Known({**finished, "digest": optional(DIGEST)}, CONTENT),
+        f"put {work}/states/{{file}}/{{digest}}": Known({**training, **state}, CONTENT),
+        f"get {work}/files/{{expires}}/{{signature}}/{{file}}": Known({**address, **span}),
     }

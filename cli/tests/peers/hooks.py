@@ -1,4 +1,4 @@
-"""What schemathesis takes from this project: tokens, a check of problems, and counts of what was answered."""
+"""Hooks of schemathesis: tokens, a check of error responses, and a count of responses by status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ answers: Counter[tuple[str, int]] = Counter()
 
 
 class Token:
-    """Below /v1/work that of a worker, elsewhere that of a tenant."""
+    """Sends the token of the worker below /v1/work, and of the tenant elsewhere."""
 
     def get(self, case: Case[Any], context: AuthContext) -> str:
         return os.environ["WORKER_TOKEN" if case.path.startswith("/v1/work/") else "TENANT_TOKEN"]
@@ -31,7 +31,7 @@ schemathesis.serializer.alias("application/offset+octet-stream", "application/oc
 
 @schemathesis.hook
 def filter_body(context: HookContext, body: Any) -> bool:
-    # A worker that waits for a job does so for half a minute.
+    # A claim would wait up to half a minute for a job.
     return not (isinstance(body, dict) and body.get("wait_seconds"))
 
 
@@ -42,7 +42,7 @@ def after_call(context: HookContext, case: Case[Any], response: Response) -> Non
 
 @schemathesis.check
 def is_problem(context: CheckContext, response: Response, case: Case[Any]) -> None:
-    """What is refused is said in problem details, with the word for it."""
+    """Checks that an error response has problem details with a kind."""
     if response.status_code < 400:
         return
     assert response.headers.get("content-type") == ["application/problem+json"], response.headers

@@ -1,4 +1,4 @@
-"""A server in a temporary folder, and the command beside it."""
+"""A server in a temporary directory, and the command."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any, Self
 import requests
 
 SUDARE = Path(os.environ["SUDARE"])
-# Within which a job is done, and a server has ended, on a machine that does other things as well.
+# Seconds until a job is done or a server has ended, even on a busy machine.
 MINUTES = 600
 
 
 def sudare(folder: Path, line: str) -> str:
-    """What the command prints, run in a folder with a line of arguments that hold no blanks."""
+    """Runs the command in a directory and returns its output. Arguments are separated by blanks."""
     done = subprocess.run([SUDARE, *line.split()], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 class Service:
-    """A server, which is told to end and must do so; what it logs is in a file beside its folder."""
+    """A running server. It gets SIGTERM at the end and must exit with status 0. `log` is its standard error."""
 
     def __init__(self, at: Path, options: str = "") -> None:
         self._at, self.log = at, at / "server.log"
@@ -51,11 +51,11 @@ class Service:
             self.process.kill()
 
     def tenant(self, name: str) -> Guest:
-        """A tenant with a new token."""
+        """Makes a token for a tenant."""
         return Guest(self.url, self._token("tenant", name))
 
     def worker(self, name: str) -> Guest:
-        """A worker with a new token."""
+        """Makes a token for a worker."""
         return Guest(self.url, self._token("worker", name))
 
     def _token(self, role: str, name: str) -> str:
@@ -64,14 +64,14 @@ class Service:
         return token
 
     def peak_bytes(self) -> int:
-        """The most memory that the server had."""
+        """Returns the maximum resident memory of the server."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) << 10
 
 
 class Guest:
-    """Who asks a server with a token."""
+    """A client with a token."""
 
     def __init__(self, url: str, token: str) -> None:
         self.url, self.token = url, token
@@ -79,17 +79,17 @@ class Guest:
         self._session.headers["Authorization"] = f"Bearer {token}"
 
     def ask(self, method: str, path: str, **options: Any) -> requests.Response:
-        """An answer that refuses nothing."""
+        """Sends a request that must succeed."""
         answer = self._session.request(method, self.url + path, timeout=MINUTES, **options)
         assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer
 
     def get(self, path: str) -> Any:
-        """What is answered in JSON."""
+        """Returns the JSON of a response."""
         return self.ask("GET", path).json()
 
     def begin(self, collection: str, digest: str, length: int) -> tuple[str, int]:
-        """Begins an upload of tus, or finds it: its name, and how many bytes of it are there."""
+        """Begins or resumes an upload by tus. Returns its name and its offset."""
         headers = {
             "Tus-Resumable": "1.0.0",
             "Upload-Length": str(length),
@@ -99,7 +99,7 @@ class Guest:
         return begun.headers["Location"].rpartition("/")[2], int(begun.headers["Upload-Offset"])
 
     def send(self, collection: str, digest: str, content: bytes) -> None:
-        """Sends what the server does not have."""
+        """Sends the bytes that the server lacks."""
         name, offset = self.begin(collection, digest, len(content))
         if offset < len(content):
             kind = "application/offset+octet-stream"
@@ -107,7 +107,7 @@ class Guest:
             self.ask("PATCH", f"/v1/uploads/{name}", headers=headers, data=content[offset:])
 
     def until(self, job: str, wanted: Callable[[Any], bool]) -> Any:
-        """Waits until a job is as wanted."""
+        """Waits until `wanted` accepts the job."""
         end = time.monotonic() + MINUTES
         while not wanted(found := self.get(f"/v1/jobs/{job}")):
             assert time.monotonic() < end, found

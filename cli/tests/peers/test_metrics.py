@@ -1,4 +1,4 @@
-"""Metrics as the parser of Prometheus' own client reads them."""
+"""Reads the metrics with the parser of Prometheus' own client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_metrics_are_read_by_prometheus(files: Files, tmp_path: Path) -> None:
     with Service(tmp_path, f"--metrics 127.0.0.1:{port}") as service:
         tenant = service.tenant("clinic")
         (tmp_path / "token").write_text(tenant.token)
-        line = f"remote stats --evaluation-key {files.keys.path} -i {files.table.path} -o result.ct"
+        line = f"remote stats --evaluation-key {files.used['keys'].path} -i {files.used['tables'].path} -o result.ct"
         sudare(tmp_path, f"{line} --url {service.url} --token-file token")
         got = requests.get(f"http://127.0.0.1:{port}/metrics", timeout=60)
     assert got.headers["content-type"].startswith("text/plain; version=0.0.4")

@@ -1,4 +1,4 @@
-"""Uploads by clients of tus that others wrote, and jobs on what they sent."""
+"""Uploads files by foreign clients of tus, and runs jobs on these files."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ CHUNK_BYTES = 100_000
 SCRIPT = Path(__file__).with_name("upload.mjs")
 NUMBERS = itertools.count()
 
-# Sends a file under a digest to a collection, and returns from which byte on: where a file of notes says that
-# an earlier run was. The last argument is after how many bytes it is cut, if it is.
+# Sends a file under a digest to a collection, and returns the first byte sent, which an earlier run left in a file
+# of notes. The last argument is the number of bytes after which the client is stopped, if any.
 Send = Callable[[Guest, str, Path, str, Path, int | None], int]
 
 
 class Refused(Exception):
-    """What a client says of an upload that the server does not take."""
+    """The error of a client whose upload the server refused."""
 
 
 def by_tuspy(guest: Guest, collection: str, file: Path, digest: str, notes: Path, until: int | None) -> int:
-    """By a client in this process, which is left lying where it is cut."""
+    """Uploads by tuspy in this process, which abandons the upload at `until`."""
     client = TusClient(f"{guest.url}/v1/{collection}", headers={"Authorization": f"Bearer {guest.token}"})
     uploader = client.uploader(
         str(file),
@@ -50,7 +50,7 @@ def by_tuspy(guest: Guest, collection: str, file: Path, digest: str, notes: Path
 
 
 def by_tus_js(guest: Guest, collection: str, file: Path, digest: str, notes: Path, until: int | None) -> int:
-    """By a client in a process of its own, which dies where it is cut."""
+    """Uploads by tus-js-client in another process, which is killed at `until`."""
     line: list[str | Path] = ["node", SCRIPT, f"{guest.url}/v1/{collection}", file, digest, notes]
     cut = [] if until is None else [str(until)]
     environment = {**os.environ, "TOKEN": guest.token}
@@ -74,18 +74,18 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture
 def tenant(service: Service) -> Guest:
-    """A tenant of one test, who has nothing yet."""
+    """A new tenant for each test."""
     return service.tenant(f"owner-{next(NUMBERS)}")
 
 
 def expect_object(tenant: Guest, collection: str, file: File) -> None:
-    """The server has this file, and no other of its kind."""
+    """Checks that the collection has this file alone."""
     (found,) = tenant.get(f"/v1/{collection}")
     assert (found["digest"], found["bytes"]) == (file.digest, file.bytes)
 
 
 def computed(tenant: Guest, request: dict[str, Any]) -> bytes:
-    """The result of a job."""
+    """Returns the result of a new job."""
     asked = tenant.ask("POST", "/v1/jobs", json=request).json()
     job = tenant.until(asked["id"], lambda job: job["state"] not in ("queued", "running"))
     assert job["state"] == "done", job
@@ -94,10 +94,10 @@ def computed(tenant: Guest, request: dict[str, Any]) -> bytes:
 
 @CLIENTS
 @pytest.mark.parametrize("cut", [False, True], ids=["whole", "cut"])
-def test_jobs_on_what_was_sent_have_the_results_of_the_command(
+def test_jobs_on_uploaded_files_equal_the_command(
     send: Send, cut: bool, tenant: Guest, files: Files, tmp_path: Path
 ) -> None:
-    for collection, file in (("keys", files.keys), ("tables", files.table)):
+    for collection, file in (("keys", files.used["keys"]), ("tables", files.used["tables"])):
         to = (tenant, collection, file.path, file.digest, tmp_path / collection)
         if cut:
             send(*to, file.bytes // 2)
@@ -105,12 +105,12 @@ def test_jobs_on_what_was_sent_have_the_results_of_the_command(
         begun_at = send(*to, None)
         assert (0 < begun_at < file.bytes) if cut else begun_at == 0
         expect_object(tenant, collection, file)
-    request = {"kind": "stats", "keys": files.keys.digest, "tables": [files.table.digest]}
+    request = {"kind": "stats", "keys": files.used["keys"].digest, "tables": [files.used["tables"].digest]}
     assert computed(tenant, request) == files.result.path.read_bytes()
 
 
 @CLIENTS
-def test_what_was_not_declared_is_refused(send: Send, tenant: Guest, files: Files, tmp_path: Path) -> None:
+def test_other_bytes_than_declared_are_refused(send: Send, tenant: Guest, files: Files, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="DigestMismatch"):
-        send(tenant, "tables", files.table.path, files.keys.digest, tmp_path / "notes", None)
+        send(tenant, "tables", files.used["tables"].path, files.used["keys"].digest, tmp_path / "notes", None)
     assert tenant.get("/v1/tables") == []

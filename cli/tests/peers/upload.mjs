@@ -1,8 +1,8 @@
-// Sends a file by tus-js-client, from where an earlier run was: `node upload.mjs URL FILE DIGEST NOTES [UNTIL]`.
+// Sends a file by tus-js-client, and resumes an earlier run: `node upload.mjs URL FILE DIGEST NOTES [UNTIL]`.
 //
-// NOTES is where the client keeps places of uploads. Once UNTIL bytes were sent this process dies, as by a power
-// cut, in the middle of a chunk. Else it prints from which byte on it sent. The environment has the token (TOKEN)
-// and where the packages of npm are (MODULES).
+// The client stores its uploads in the file NOTES. After UNTIL bytes the process kills itself, as in a power cut, in
+// the middle of a chunk. Without UNTIL it prints the first byte that it sent. The environment has the token (TOKEN)
+// and the directory of the npm packages (MODULES).
 
 import fs from "node:fs";
 import { createRequire } from "node:module";

@@ -14,6 +14,27 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
+/// Statuses of requests that fail, with their meanings.
+const FAILURES: [(u16, &str); 17] = [
+    (400, "A header or the body is not valid"),
+    (401, "The request has no valid token"),
+    (403, "The token belongs to another role, or the server did not sign the URL"),
+    (404, "Nothing of this name exists here"),
+    (405, "The header names an unsupported method"),
+    (408, "The body did not arrive in time"),
+    (409, "The request conflicts with the state of the object, upload or job"),
+    (412, "The server does not support this version of tus"),
+    (413, "The file or the result exceeds a limit"),
+    (415, "The body has an unsupported media type"),
+    (416, "The range lies outside the file"),
+    (422, "The server cannot use the content"),
+    (423, "Another request writes to the upload"),
+    (429, "The tenant or the worker exceeds a limit for now"),
+    (500, "The server failed"),
+    (503, "The server is busy or not ready"),
+    (507, "The server has no disk space left"),
+];
+
 impl Header {
     /// Describes the header, without its name.
     fn object(&self) -> Value {
@@ -101,23 +122,45 @@ impl Route {
         })
     }
 
+    /// Returns whether a request can fail with a status.
+    fn may_fail(&self, status: u16) -> bool {
+        let has_json =
+            self.request.body.is_some_and(|body| matches!(body.content, Content::Json(_)));
+        let of_request = match status {
+            400 => has_json,
+            // An operation with a token reads the records, and may write to the audit log.
+            401 | 403 | 429 | 500 | 507 => self.needs_token,
+            404 => self.needs_token && self.names().next().is_some(),
+            408 => self.request.body.is_some(),
+            412 => self.has_header(Header::TUS_RESUMABLE.name),
+            416 => self.has_header(Header::RANGE.name),
+            _ => false,
+        };
+        of_request || self.failures.contains(&status)
+    }
+
     /// Describes the response to a request that fails.
-    fn failure(&self) -> Value {
+    fn failure(&self, status: u16, meaning: &str) -> Value {
         let mut headers = Vec::new();
-        if self.needs_token {
-            headers.extend([Header::WWW_AUTHENTICATE, Header::RETRY_AFTER]);
-        }
         if self.has_header(Header::TUS_RESUMABLE.name) {
-            headers.extend([Header::TUS_RESUMABLE, Header::TUS_VERSION]);
+            headers.push(Header::TUS_RESUMABLE.required());
         }
-        if self.has_header(Header::RANGE.name) {
-            headers.push(Header::CONTENT_RANGE);
+        match status {
+            401 => headers.push(Header::WWW_AUTHENTICATE.required()),
+            412 => headers.push(Header::TUS_VERSION.required()),
+            416 => headers.push(Header::CONTENT_RANGE.required()),
+            // Only the client can lift some limits, such as the number of its jobs.
+            429 | 503 => headers.push(Header::RETRY_AFTER),
+            _ => {}
         }
-        json!({
-            "description": "The request failed",
-            "headers": objects(&headers),
+        let mut response = json!({
+            "description": meaning,
             "content": { PROBLEM: { "schema": schemas::named("Problem") } },
-        })
+        });
+        if !headers.is_empty() {
+            response["headers"] = objects(&headers).into();
+        }
+        response
     }
 
     fn operation(&self) -> Value {
@@ -126,7 +169,10 @@ impl Route {
         let described = self.responses.iter();
         let mut responses: Map<_, _> =
             described.map(|response| (response.status.to_string(), response.object())).collect();
-        responses.insert("default".into(), self.failure());
+        let failures = FAILURES.iter().filter(|(status, _)| self.may_fail(*status));
+        responses.extend(
+            failures.map(|(status, meaning)| (status.to_string(), self.failure(*status, meaning))),
+        );
         let mut operation = json!({
             "summary": self.summary,
             "parameters": parameters.collect::<Vec<_>>(),

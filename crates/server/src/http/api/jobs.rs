@@ -47,6 +47,7 @@ use tokio::{sync::watch, time::timeout};
 /// seeded ciphertext.
 const MAX_UNPACKED: u64 = 8;
 /// Maximum jobs in a list.
+// A tenant may have any number of ended jobs, and the list is built in memory.
 const MAX_LISTED: u32 = 1000;
 /// Maximum time for a cancelled process to end.
 // SECURITY.md promises that cancelled jobs are gone within two seconds.
@@ -60,11 +61,10 @@ pub fn routes() -> Vec<Route> {
     const ALL: &str = "/v1/jobs";
     const ONE: &str = "/v1/jobs/{name}";
     vec![
-        route!(post ALL, create, "Submit a job").with_request(&requests::JOB).with_response(
-            202,
-            "The job is queued",
-            &responses::JOB_CREATED,
-        ),
+        route!(post ALL, create, "Submit a job")
+            .with_request(&requests::JOB)
+            .with_response(202, "The job is queued", &responses::JOB_CREATED)
+            .with_failures(&[404, 413, 422, 503]),
         route!(get ALL, list, "List the jobs of the tenant").with_response(
             200,
             "The jobs, newest first",
@@ -295,7 +295,7 @@ impl Submission {
             let Files { keys, tables } = files.clone();
             let question = Question::Price { keys, tables, iterations, history, threads };
             let priced = planning::price(&app.program, question, memory)?;
-            app.priced.keep(of, priced);
+            app.priced.insert(of, priced);
             Ok(priced)
         };
         priced().map_err(|problem| Problem {

@@ -32,7 +32,8 @@ pub fn routes(of: Collection) -> Vec<Route> {
             .public(),
         route!(post all, begin, format!("Begin an upload to {name}, by tus 1.0"))
             .with_request(&requests::UPLOAD)
-            .with_response(201, "The address to send the file to", &responses::UPLOAD_CREATED),
+            .with_response(201, "The address to send the file to", &responses::UPLOAD_CREATED)
+            .with_failures(&[400, 409, 413, 422, 503]),
         list_route(of),
         route!(
             get one,
@@ -69,6 +70,7 @@ pub fn remove_route(of: Collection) -> Route {
     let name = of.name();
     route!(delete format!("/v1/{name}/{{digest}}"), remove, format!("Remove one of the {name}"))
         .with_response(204, "The object is removed", &responses::EMPTY)
+        .with_failures(&[409])
 }
 
 /// Finds an object of a tenant in a collection.

@@ -31,6 +31,7 @@ pub fn routes() -> Vec<Route> {
             .public(),
         route!(get "/readyz", ready, "Check that the server can process jobs")
             .with_response(200, "Ready for jobs", &responses::TEXT)
+            .with_failures(&[500, 503])
             .public(),
         route!(get "/v1/openapi.json", description::show, "Describe the API")
             .with_response(200, "This document", &responses::DOCUMENT)

@@ -16,6 +16,9 @@ pub struct Route {
     pub request: &'static RequestSpec,
     /// Responses to requests that succeed.
     pub responses: Vec<Described>,
+    /// Statuses of requests that fail, besides the statuses that follow from token, path and
+    /// headers.
+    pub failures: &'static [u16],
     /// The operation requires a token: a worker's below `/v1/work`, a tenant's elsewhere.
     pub needs_token: bool,
     /// Handler of the operation.
@@ -53,8 +56,16 @@ impl Route {
         handler: MethodRouter<App>,
         summary: String,
     ) -> Self {
-        let request = &requests::EMPTY;
-        Self { method, path, summary, request, responses: Vec::new(), needs_token: true, handler }
+        Self {
+            method,
+            path,
+            summary,
+            request: &requests::EMPTY,
+            responses: Vec::new(),
+            failures: &[],
+            needs_token: true,
+            handler,
+        }
     }
 
     /// Sets the headers and the body of the request.
@@ -71,6 +82,11 @@ impl Route {
     ) -> Self {
         self.responses.push(Described { status, meaning, response });
         self
+    }
+
+    /// Adds statuses of requests that fail.
+    pub fn with_failures(self, failures: &'static [u16]) -> Self {
+        Self { failures, ..self }
     }
 
     /// Makes the route public: it requires no token.

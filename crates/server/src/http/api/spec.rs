@@ -255,7 +255,7 @@ impl Header {
     pub const WWW_AUTHENTICATE: Self =
         header("WWW-Authenticate", Form::OneOf(&["Bearer"]), "The server requires a token");
 
-    const fn required(self) -> Self {
+    pub const fn required(self) -> Self {
         Self { required: true, ..self }
     }
 }

@@ -55,16 +55,20 @@ pub fn routes() -> Vec<Route> {
             .public(),
         route!(head PATH, show, "Show the progress of an upload")
             .with_request(&requests::TUS)
-            .with_response(200, "The progress is in the headers", &responses::PROGRESS),
+            .with_response(200, "The progress is in the headers", &responses::PROGRESS)
+            .with_failures(&[422, 503]),
         route!(patch PATH, append, "Append bytes to an upload")
             .with_request(&requests::PART)
-            .with_response(204, "The bytes are stored", &responses::PROGRESS),
+            .with_response(204, "The bytes are stored", &responses::PROGRESS)
+            .with_failures(&[400, 409, 413, 415, 422, 423, 503]),
         route!(post PATH, override_method, "Append to an upload or cancel it, without PATCH and DELETE")
             .with_request(&requests::OVERRIDE)
-            .with_response(204, "As for the method in X-HTTP-Method-Override", &responses::OVERRIDE),
+            .with_response(204, "As for the method in X-HTTP-Method-Override", &responses::OVERRIDE)
+            .with_failures(&[400, 405, 409, 413, 415, 422, 423, 503]),
         route!(delete PATH, cancel, "Cancel an upload")
             .with_request(&requests::TUS)
-            .with_response(204, "The upload is deleted", &responses::CANCELLED),
+            .with_response(204, "The upload is deleted", &responses::CANCELLED)
+            .with_failures(&[423]),
     ]
 }
 

@@ -40,6 +40,7 @@ use sudare_roles::{
 use tokio::time::{Instant, sleep_until};
 
 /// Maximum time that one request waits for a job, in seconds.
+// Proxies close silent requests after a minute by default.
 const MAX_WAIT_SECONDS: u64 = 30;
 /// Lifetime of a signed URL, if the lease lasts as long.
 const ADDRESS_SECONDS: Seconds = SECONDS_A_DAY;
@@ -55,19 +56,24 @@ pub fn routes() -> Vec<Route> {
         route!(post "/v1/work/claim", claim, "Claim a job")
             .with_request(&requests::OFFER)
             .with_response(200, "A job under a lease", &responses::ASSIGNMENT)
-            .with_response(204, "No job is waiting", &responses::EMPTY),
+            .with_response(204, "No job is waiting", &responses::EMPTY)
+            .with_failures(&[409]),
         route!(post of_job("renew"), renew, "Renew the lease of a job, and report its progress")
             .with_request(&requests::REPORT)
-            .with_response(200, "Seconds until the lease ends", &responses::LEASE),
+            .with_response(200, "Seconds until the lease ends", &responses::LEASE)
+            .with_failures(&[409]),
         route!(post of_job("leave"), leave, "Return a job without a result")
             .with_request(&requests::LEAVING)
-            .with_response(204, "The worker no longer has the job", &responses::EMPTY),
+            .with_response(204, "The worker no longer has the job", &responses::EMPTY)
+            .with_failures(&[409]),
         route!(put of_job("result/{digest}"), put_result, "Submit the result of a job")
             .with_request(&requests::FILE)
-            .with_response(204, "The job is done", &responses::EMPTY),
+            .with_response(204, "The job is done", &responses::EMPTY)
+            .with_failures(&[409, 413, 422, 503]),
         route!(put of_job("states/{file}/{digest}"), put_state, "Store a state of a training")
             .with_request(&requests::FILE)
-            .with_response(204, "The state is stored", &responses::EMPTY),
+            .with_response(204, "The state is stored", &responses::EMPTY)
+            .with_failures(&[400, 409, 413, 422]),
         route!(
             get of_job("files/{expires}/{signature}/{file}"),
             file,
@@ -76,6 +82,7 @@ pub fn routes() -> Vec<Route> {
         .with_request(&requests::RANGE)
         .with_response(200, "The whole file", &responses::FILE)
         .with_response(206, "The requested range of the file", &responses::FILE_RANGE)
+        .with_failures(&[403, 404, 409, 500, 507])
         .public(),
     ]
 }
