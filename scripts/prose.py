@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the plain English of documents, item docs and messages: the twelve rules in CONTRIBUTING.md.
+"""Checks the plain English of documents, item docs, comments and messages: the rules in CONTRIBUTING.md.
 
 Each group, a crate or a document, may have as many findings of a check as its line in scripts/prose.toml
 allows. A group without a line has only the share that CHECKS allows. `--write` lowers limits to the current
@@ -10,9 +10,11 @@ crates or documents, only these are checked.
 from __future__ import annotations
 
 import ast
+import io
 import re
 import subprocess
 import sys
+import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,16 +46,17 @@ CHECKS = {
     "tuple": Check(13, "write two plain lets, or pass a small struct"),
 }
 OPENER = re.compile(r"(What|Who|Whom|Whose|Whoever|Whether|Where|How|Of|As|For|That|Those|Its|Nobody|None|So)\b")
+COMMENT = re.compile(r"(What|Who|Whom|Whose|Whoever|Whether|Of|Those|That|Nobody|None|So that)\b")
 START = re.compile(r"(What|Who|Whoever|Whom|Of)\b(?! course\b)(?![^.]*\?$)")
 WORDS = {
     "what": r"\bwhat\b",
     "chain": r"\bof (?:which|whom)\b|\b(?:those|that) of\b",
     "word": r"\b(?:who(?:m|so)?ever|nobody|but for|likewise|as ever|beside|mended|wished for|is said to be)\b",
-    "none": r"\b(?:is|are|was|were) none\b|\bnone of (?:this|these|its)\b",
+    "none": r"\b(?:is|are|was|were) (?-i:none)\b|\bnone of (?:this|these|its)\b",
     "number": r"\b(?:so|as) (?:many|much|few|large|small)\b",
 }
-# Messages are short, so their share of words says little: only these are looked for in them.
-IN_STRINGS = ("chain", "word", "none")
+# Messages and comments are short, so a share of their words is not meaningful. Only these are searched in them.
+IN_SHORT = ("chain", "word", "none")
 PATTERNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in WORDS.items()}
 RUST = re.compile(
     r"//(?P<comment>[^\n]*)|/\*.*?\*/|\br(?P<hash>#*)\"(?P<raw>.*?)\"(?P=hash)"
@@ -68,7 +71,7 @@ CODE = re.compile(r"(?ms)^ *(```|~~~).*?^ *\1[ \t]*$|(?<=\n\n)(?:    (?! *(?:[-+
 
 @dataclass(frozen=True)
 class Text:
-    """A passage and its first line. `kind` is "item", "string" or "page"."""
+    """A passage and its first line. `kind` is "item", "comment", "string" or "page"."""
 
     kind: str
     line: int
@@ -83,29 +86,41 @@ def plain(text: str) -> str:
 
 
 def rust(source: str, tested: bool) -> Iterator[Text]:
-    """Yields doc comments and, outside tests, strings."""
+    """Yields comments and, outside tests, doc comments and strings."""
     tests = TESTS.search(source)
-    source = "" if tested else source[: tests.start()] if tests else source
-    first, last, lines = 0, -1, list[str]()
+    end = 0 if tested else tests.start() if tests else len(source)
+    found = list[Text]()
     line, at = 1, 0
     for token in RUST.finditer(source):
         line, at = line + source.count("\n", at, token.start()), token.start()
         comment = token["comment"]
-        if comment is not None and re.match(r"/(?!/)|!", comment):
-            if line != last + 1:
-                if lines:
-                    yield Text("item", first, "\n".join(lines))
-                first, lines = line, []
-            last = line
-            lines.append(comment[1:])
-        elif comment is None and (string := token["raw"] or token["string"]):
-            yield Text("string", line, re.sub(r"\\\n\s*", "", string))
+        if comment is None:
+            if at < end and (string := token["raw"] or token["string"]):
+                yield Text("string", line, re.sub(r"\\\n\s*", "", string))
+        elif not re.match(r"/(?!/)|!", comment):
+            found.append(Text("comment", line, comment))
+        elif at < end:
+            found.append(Text("item", line, comment[1:]))
+    yield from joined(found)
+
+
+def joined(found: list[Text]) -> Iterator[Text]:
+    """Joins texts of one kind on consecutive lines."""
+    lines = list[Text]()
+    for text in found:
+        if lines and (text.kind != lines[-1].kind or text.line != lines[-1].line + 1):
+            yield Text(lines[0].kind, lines[0].line, "\n".join(line.text for line in lines))
+            lines = []
+        lines.append(text)
     if lines:
-        yield Text("item", first, "\n".join(lines))
+        yield Text(lines[0].kind, lines[0].line, "\n".join(line.text for line in lines))
 
 
-def python(source: str) -> Iterator[Text]:
-    """Yields docstrings and other strings."""
+def python(source: str, tested: bool) -> Iterator[Text]:
+    """Yields docstrings, comments and, outside tests, strings."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = [token for token in tokens if token.type == tokenize.COMMENT]
+    yield from joined([Text("comment", token.start[0], token.string[1:]) for token in comments])
     tree = ast.parse(source)
     docs = set[int]()
     for node in ast.walk(tree):
@@ -117,7 +132,7 @@ def python(source: str) -> Iterator[Text]:
                     docs.add(id(text))
                     yield Text("item", text.lineno, text.value)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+        if not tested and isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
             yield Text("string", node.lineno, node.value)
 
 
@@ -134,9 +149,10 @@ def sentences(text: Text) -> Iterator[tuple[int, str]]:
 
 def findings(text: Text) -> Iterator[tuple[int, str, str]]:
     """Yields the line, check and excerpt of each finding in a passage that `plain` has been through."""
-    if text.kind == "item" and (opener := OPENER.match(text.text.lstrip())):
+    openers = {"item": OPENER, "comment": COMMENT}.get(text.kind)
+    if openers and (opener := openers.match(text.text.lstrip())):
         yield text.line, "opener", opener[0]
-    for name in IN_STRINGS if text.kind == "string" else PATTERNS:
+    for name in IN_SHORT if text.kind in ("string", "comment") else PATTERNS:
         for found in PATTERNS[name].finditer(text.text):
             yield text.line + text.text.count("\n", 0, found.start()), name, found[0]
     if text.kind == "page":
@@ -174,12 +190,14 @@ def check(path: str, source: str) -> tuple[list[tuple[int, str, str]], Counter[s
     if path.endswith(".rs"):
         texts, found = rust(source, tested), list(tuples(source))
     else:
-        texts, found = python(source) if path.endswith((".py", ".pyi")) else iter([Text("page", 1, source)]), []
+        is_python = path.endswith((".py", ".pyi"))
+        tested = not path.startswith("python/sudare/")
+        texts, found = python(source, tested) if is_python else iter([Text("page", 1, source)]), []
     size = Counter[str]()
     for raw in texts:
         text = Text(raw.kind, raw.line, plain(raw.text) if raw.kind != "string" else raw.text)
         found += findings(text)
-        if text.kind != "string":
+        if text.kind not in ("string", "comment"):
             size["item"] += 1
             size["sentence"] += sum(1 for _ in sentences(text))
             words = re.findall(r"\w[\w'’.,-]*", text.text)
@@ -205,7 +223,7 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     allowed = limits(table.read_text())
     found: dict[str, list[tuple[str, int, str, str]]] = defaultdict(list)
     sizes: dict[str, Counter[str]] = defaultdict(Counter)
-    patterns = ["*.rs", "*.md", "python/sudare/*.py*"]
+    patterns = ["*.rs", "*.md", "*.py", "*.pyi"]
     listed = subprocess.run(["git", "ls-files", *patterns], cwd=root, check=True, stdout=subprocess.PIPE, text=True)
     for path in listed.stdout.split():
         if (root / path).exists():

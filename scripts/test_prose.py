@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plants a fault of each check of scripts/prose.py, and sees that it is found."""
+"""Plants a fault of each check of scripts/prose.py, which must find it."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ mod tests {
     const NOBODY: &str = "nobody";
 }
 """,
-    "crates/a/tests/t.rs": '/// What tests say is not read.\nconst NOBODY: &str = "nobody";\n',
+    "crates/a/tests/t.rs": '/// What tests document is not checked.\nconst NOBODY: &str = "nobody"; // As above.\n',
     "docs/a.md": f"What is a level? A number.\n\n```text\n{LONG}\n```\n\n| {LONG} |\n\n## Of levels\n\nYou pass it.\n",
     "python/sudare/a.py": '"""Returns a key.\n\nOf these there are two.\n"""\n',
 }
 
 
 def run(files: dict[str, str], table: str, *arguments: str) -> tuple[int, str, str]:
-    """Returns the status of a run over a tree, what it printed, and the table after it."""
+    """Returns the status of a run over a tree, its output, and the table after it."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         for path, source in {**files, "scripts/prose.toml": table}.items():
@@ -71,6 +71,17 @@ class Prose(unittest.TestCase):
     def test_tuple_parameters_are_found(self) -> None:
         found, _ = prose.check("cli/src/a.rs", "fn f(\n    g: u8,\n    (a, b): (u8, u8),\n) {}\n")
         self.assertEqual([fault[:2] for fault in found], [(3, "tuple")])
+
+    def test_comments_and_python_outside_the_package_are_checked(self) -> None:
+        for path, source in [
+            ("crates/a/tests/t.rs", "fn f() {\n    // What is sent\n    // again is kept.\n}\n"),
+            ("crates/a/src/lib.rs", "#[cfg(test)]\nmod tests {\n    // Whoever asks.\n}\n"),
+            ("python/tests/test_a.py", 'def test() -> None:\n    """Whether it holds."""\n'),
+            ("scripts/a.py", "A = 1\n# Of the table.\nB = 2\n"),
+        ]:
+            with self.subTest(path):
+                found, _ = prose.check(path, source)
+                self.assertEqual((found[0][0], found[0][1]), (3 if "src" in path else 2, "opener"))
 
     def test_plain_english_passes(self) -> None:
         self.assertEqual(run(RIGHT, ""), (0, "", ""))
