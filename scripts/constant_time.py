@@ -1,11 +1,10 @@
-"""Whether compiled code depends on secrets, by Valgrind: `make constant-time`.
+"""Searches compiled code for dependence on secrets, by Valgrind: `make constant-time`.
 
-Memcheck runs key generation, encryption by either key and decryption, also of exact arithmetic, their samplers
-and the noise of released values with the secrets marked undefined, and reports branches and
-addresses that depend on them: none may, but one that is documented
-(crates/probes/constant-time.supp). A planted leak must be reported. Callgrind counts the
-instructions of encrypting, decrypting and releasing under 64 keys: all counts must be equal. Each on
-portable and on AVX2 kernels; Valgrind has no AVX-512.
+Memcheck runs key generation, encryption by either key, decryption, their samplers and the noise of releases, also
+of exact arithmetic, with the secrets marked undefined. It reports branches and addresses that depend on secrets.
+Only the one in crates/probes/constant-time.supp is allowed, and a planted leak must be reported. Callgrind counts
+instructions of encryption, decryption and release under 64 keys. All counts must be equal. Both run on portable and
+AVX2 kernels, because Valgrind lacks AVX-512.
 """
 
 import os
@@ -30,7 +29,7 @@ KEYS = 64
 
 
 def build(profile: str) -> pathlib.Path:
-    """Builds the program, and says where it is."""
+    """Builds the program, and returns its path."""
     command = ["cargo", "build", "--locked", "--package", "sudare-probes", "--profile", profile]
     subprocess.run(command, cwd=ROOT, check=True)
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -38,7 +37,7 @@ def build(profile: str) -> pathlib.Path:
 
 
 def valgrind(program: pathlib.Path, isa: str, *arguments: str) -> str:
-    """What Valgrind says of a run."""
+    """Runs the program under Valgrind, and returns the report."""
     command = ["valgrind", *arguments[:-1], str(program), arguments[-1]]
     environment = {**os.environ, "SUDARE_ISA": isa}
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -48,7 +47,7 @@ def valgrind(program: pathlib.Path, isa: str, *arguments: str) -> str:
 
 
 def reports(program: pathlib.Path, isa: str, part: str) -> tuple[int, str]:
-    """How many reports there are of a part, and the text."""
+    """Returns the number of reports of a part, and their text."""
     supp = ROOT / "crates/probes/constant-time.supp"
     text = valgrind(program, isa, "--tool=memcheck", "--leak-check=no", f"--suppressions={supp}", part)
     summary = re.search(r"ERROR SUMMARY: ([\d,]+) errors", text)
@@ -58,12 +57,12 @@ def reports(program: pathlib.Path, isa: str, part: str) -> tuple[int, str]:
 
 
 def counts(program: pathlib.Path, isa: str) -> list[int]:
-    """The instructions under each key."""
+    """Counts instructions under each key."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = (
             "--tool=callgrind",
             "--collect-atstart=no",
-            # Valgrind takes two patterns that are the same for one.
+            # Valgrind merges two equal patterns.
             "--toggle-collect=*linux*counted*",
             "--dump-after=*counted*",
             f"--callgrind-out-file={folder}/out",

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes docs/costs.md: what programs and jobs take, as planned before any key is made.
+"""Writes docs/costs.md: costs of programs and jobs, from plans made before any key.
 
 python scripts/costs.py           # with the package sudare installed
-python scripts/costs.py --check   # whether the page is what would be written
+python scripts/costs.py --check   # exits with 1 if the page differs
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def long_program(x: sudare.EncryptedArray) -> sudare.EncryptedArray:
     return x
 
 
-# What a program does, in words; the program; the shapes of its inputs; whether it bootstraps.
+# A description, the program, the shapes of its inputs, and whether it bootstraps.
 PROGRAMS = [
     (
         "means and variances of columns",
@@ -63,7 +63,7 @@ PROGRAMS = [
 ]
 
 
-# What is computed of a table, in words; its shape; the plan.
+# A description of the statistics, the shape of the table, and the plan.
 STATISTICS = [
     ("moments, covariances, correlations", (189, 10), stats.plan((189, 10))),
     ("moments, covariances, correlations", (16384, 9), stats.plan((16384, 9))),
@@ -75,10 +75,10 @@ STATISTICS = [
     ),
 ]
 
-# As the papers train.
+# Trainings with the settings of papers.
 PAPER = {"preparation": "scale", "alpha": 0}
 LARGE = {**PAPER, "learning_rate": 1, "rate": "constant", "sigmoid_range": 16}
-# The data, its shape, how it is trained; the time that docs/performance.md has.
+# The data, its shape, the settings, and the time in docs/performance.md.
 TRAININGS: list[tuple[str, tuple[int, int], dict[str, Any]]] = [
     ("lbw", (189, 9), {}),
     ("uis", (575, 8), {}),
@@ -113,7 +113,7 @@ def head(*titles: str, last: tuple[str, ...] = ()) -> list[str]:
 
 
 def errors(outputs: tuple[Any, ...]) -> tuple[str, str]:
-    """What is expected of the largest, and a bound of it."""
+    """Returns the expected error of the largest output, and its bound."""
     largest = [out.largest_error for out in outputs if out.largest_error is not None]
     bound = f"2^{log2(max(largest)):.0f}" if largest else "not known"
     return f"2^{max(out.log2_error for out in outputs):.0f}", bound

@@ -2,7 +2,7 @@
 """Runs random programs, tables, files and models by sudare and by libraries that do the same in the clear.
 
     python scripts/differential.py                       # every generator, for an hour
-    python scripts/differential.py --cases 100000        # so many cases in all
+    python scripts/differential.py --cases 100000        # this number of cases in all
     python scripts/differential.py arrays --seed 3 --number 17   # one case again, executed, with its program
 
 Each finding is a line with the command that repeats it. Counts come at the end. The exit status is 1 if
@@ -80,7 +80,7 @@ def main() -> int:
 def run(
     generator: Generator, report: Report, count: int | None, until: float, options: argparse.Namespace
 ) -> None:
-    """Runs cases in workers, and tells what they find."""
+    """Runs cases in workers, and reports their findings."""
     every = options.execute or generator.executed_every
     last = None if count is None else options.first + count
     told: Counter[str] = Counter()
@@ -135,7 +135,7 @@ def work(generator: Generator, options: argparse.Namespace) -> None:
 
 
 def signature(verdict: Verdict) -> str:
-    """A finding without its numbers, by which the same one is told once."""
+    """Returns a finding without its numbers, so that equal findings are reported once."""
     return re.sub(r"[-+]?\d[\d.e+-]*|'[^']*'|0x\w+", "#", f"{verdict.reason}: {verdict.detail}")[:110]
 
 

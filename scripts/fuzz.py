@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Fuzzes the targets of crates/trust and adds what was run to docs/trust-log.md.
+"""Fuzzes the targets of crates/trust, and adds the campaign to docs/trust-log.md.
 
-With nightly Rust and cargo-fuzz it is libFuzzer that alters inputs, which learns from the code that
-they reach: under AddressSanitizer, or with --fast with neither it nor a record of what is compared,
-several times as often, which still finds panics, time and heap. --plain alters them on any
-toolchain, without looking. New inputs are kept in target/corpus; the committed ones in fuzz/corpus
-are only read.
+With nightly Rust and cargo-fuzz, libFuzzer alters inputs and learns from the code that they reach, under
+AddressSanitizer. --fast leaves out AddressSanitizer and the record of comparisons. It runs several times as often,
+and still finds panics and excesses of time and heap. --plain alters inputs at random, on any toolchain. New inputs
+go to target/corpus. The committed ones in fuzz/corpus are only read.
 """
 
 import argparse
@@ -19,7 +18,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LOG = ROOT / "docs/trust-log.md"
-# Threads that fork for rings as small as these cost more than they do.
+# In rings this small, several threads cost more than they save.
 ONE_THREAD = os.environ | {"RAYON_NUM_THREADS": "1"}
 # Limits of a target for one input: seconds, and MiB at a time and in all.
 LIMITS = ["-timeout=10", "-malloc_limit_mb=64", "-rss_limit_mb=2048"]
@@ -30,7 +29,7 @@ def targets():
 
 
 def with_coverage(target, seconds, *options):
-    """Runs of a target by libFuzzer, and whether none failed."""
+    """Runs a target by libFuzzer. Returns its figures, and whether no input failed."""
     corpus = ROOT / "target/corpus" / target
     corpus.mkdir(parents=True, exist_ok=True)
     command = ["cargo", "+nightly", "fuzz", "run", *options, target, corpus]
@@ -56,8 +55,7 @@ def plain(target, seconds):
 
 
 def rows(text):
-    """The table of the log: executions, those of them without AddressSanitizer, seconds and failures
-    of each target."""
+    """Returns executions, executions without AddressSanitizer, seconds and failures by target, from the log's table."""
     found = re.findall(r"^\| `(\w+)`((?: \| [\d ]+){4}) \|", text, re.MULTILINE)
     return {name: [int(number.replace(" ", "")) for number in cells.split("|")[1:]]
             for name, cells in found}

@@ -1,13 +1,13 @@
-"""Stubs of libraries of macOS, by which zig links for it where none of its SDKs is.
+"""Stubs of macOS libraries, with which zig links for macOS without an SDK.
 
-A stub tells a linker the name of a library and what may be taken from it, as the stubs of an SDK do.
-The library itself is part of every macOS. Of zig come those of libSystem alone.
+A stub tells the linker the name of a library and its symbols, as the stubs of an SDK do. The library itself is part
+of every macOS. zig contains only the stubs of libSystem.
 """
 
 import pathlib
 
 FRAMEWORKS = "/System/Library/Frameworks/{0}.framework/Versions/{1}/{0}"
-# What is linked, and what is taken from it: of the last three, which crates name, nothing is.
+# Linked libraries with the symbols in use. Crates name the last three, but use no symbol of them.
 LIBRARIES = {
     FRAMEWORKS.format("CoreFoundation", "A"): """
         CFArrayCreate CFDataCreate CFDateCreate CFErrorCopyDescription CFErrorGetCode CFRelease
@@ -35,7 +35,7 @@ exports:
 
 
 def write(folder):
-    """Writes the stubs into a folder, and returns what tells a linker where they are."""
+    """Writes the stubs to a directory, and returns the linker arguments that name it."""
     for library, symbols in LIBRARIES.items():
         name = pathlib.PurePosixPath(library).name.partition(".")[0]
         is_framework = library.startswith("/System")

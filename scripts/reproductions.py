@@ -5,10 +5,10 @@
     scripts/reproductions.py seal-boot-3:10,15      # one set, 2^10 and 2^15 slots
     scripts/reproductions.py dft --threads 2
     scripts/reproductions.py bfv-thesis-full-127 digits-127-3-1 --runs 1
-    scripts/reproductions.py --tables               # the tables again, from what was measured
+    scripts/reproductions.py --tables               # the tables again, from earlier measurements
 
-Results are kept as JSON lines, one file for each number of threads; a line measured again
-replaces the older one. Needs a release build of `sudare-bench` and up to 16 GB of memory.
+Results are stored as JSON lines, in a file for each number of threads. A new measurement replaces the older one.
+Needs a release build of `sudare-bench` and up to 16 GB of memory.
 """
 
 import argparse
@@ -25,7 +25,7 @@ SEAL = [f"seal-boot-{number}" for number in range(1, 13)]
 SETS = {"fullrns-boot": [ALL_SLOTS], "thesis-boot": [ALL_SLOTS]}
 SETS |= {name: list(range(10, ALL_SLOTS + 1)) for name in SEAL}
 DFT_LOG_SLOTS = range(6, 16)
-# Of exact ciphertexts, in the order of the thesis.
+# Sets of exact ciphertexts, in the order of the thesis.
 FULL = ["bfv-thesis-full-127", "bfv-thesis-full-257", "n15-t127-2-full", "n15-t257-2-full"]
 SLIM = ["bfv-thesis-slim-127", "n15-t127-2-boot", "n15-t127-3-boot", "bfv-thesis-slim-257",
         "n15-t257-boot", "n15-t257-2-boot"]
@@ -59,7 +59,7 @@ def arguments():
 
 
 def chosen(names):
-    """Pairs of a set and log2 of its slots."""
+    """Returns pairs of a set and log2 of its slots."""
     known = {**SETS, "dft": list(DFT_LOG_SLOTS), **{name: [None] for name in EXACT}}
     for name in names or known:
         name, _, slots = name.partition(":")
@@ -70,7 +70,7 @@ def chosen(names):
 
 
 def measure(args, name, log_slots):
-    """The line of the whole, or nothing if the program refuses."""
+    """Returns the total line, or None if the program refuses."""
     op = EXACT.get(name, "dft" if name == "dft" else "bootstrap")
     what = [op, "--radix", "4"] if name == "dft" else [op, "--params", name]
     slots = [] if name in EXACT else ["--log-slots", log_slots]
@@ -87,7 +87,7 @@ def measure(args, name, log_slots):
 
 
 def key(line):
-    """Transforms are in the smallest set that has room for them."""
+    """Runs transforms in the smallest set with enough slots and levels."""
     if line["params"] in EXACT:
         return (line["params"], None)
     return ("dft" if line["op"] == "dft" else line["params"], line["log_slots"])
@@ -113,7 +113,7 @@ def table(head, rows):
 
 
 def pair(line, field, digits):
-    """Printed and measured."""
+    """Returns a pair of a published and a measured value."""
     printed, found = line["published"][field], line[field]
     return f"{printed:.{digits}f}", f"{found:.{digits}f}"
 
@@ -179,7 +179,7 @@ def measured_with(lines, threads):
 
 
 def exact(lines, names):
-    """A table of the thesis of bootstrapping exact ciphertexts."""
+    """Returns a table of the thesis on bootstrapping of exact ciphertexts."""
     head = ["set", "slots", "log2 Q, QP", "security, printed", "security", "levels, printed",
             "levels", "seconds, printed", "seconds", "times faster", "set-up, printed", "set-up",
             "GB, printed", "GB"]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A synthetic table of credit records as CSV, always the same for the same arguments.
+"""Writes a synthetic table of credit records as CSV, always the same for the same arguments.
 
-Features follow a few common factors, as those of borrowers do; a quarter of them are 0 or 1, the
-rest real in [-1, 1]. The column `default` is drawn by a logistic model of a tenth of the features.
+Features follow a few common factors, as in real records. A quarter of them are 0 or 1, the rest real in [-1, 1]. A
+logistic model of a tenth of the features draws the column `default`.
 Needs NumPy.
 
     scripts/synthetic_table.py --output table.csv                      # 422,108 x 200, 590 MB

@@ -1,16 +1,14 @@
 #!/usr/bin/env python3
-"""Installs wheels where there is no Rust and no compiler, and runs the first example of each.
+"""Installs wheels without Rust and compiler, and runs the first example of each.
 
     python3 scripts/test_wheel.py [--python COMMAND] [WHEEL…]
 
-All that are in wheels/ are tested unless some are named. The example is taken from the wheel's own
-description, which is python/README.md; it has to print what its comment says, in SECONDS. Then the
-command of the wheel exports the owner's page, which the wheel has to have. A wheel for this machine
-gets a virtual environment. One for ARM with glibc is run by QEMU elsewhere, without a limit of
-time: that takes qemu-user and mmdebstrap of Debian, which puts a Python for ARM into target/arm64.
-One for musl is run elsewhere by a Python that is linked to it, which takes no pip, if COMMAND runs
-one: its path, or `qemu-aarch64 -L FOLDER PATH` for ARM. Others are named and left out. It is an
-error if no wheel was run.
+Tests the named wheels, or all in wheels/. The example comes from the wheel's own description, python/README.md, and
+must print the result in its comment within SECONDS. Then the command of the wheel exports the owner's page. A wheel
+for this machine gets a virtual environment. Elsewhere QEMU runs a wheel for ARM with glibc, without a time limit:
+Debian's qemu-user and mmdebstrap put a Python for ARM into target/arm64. A wheel for musl runs elsewhere if COMMAND
+runs a Python that is linked to musl: its path, or `qemu-aarch64 -L DIRECTORY PATH` for ARM. It needs no pip. Other
+wheels are named and left out. If no wheel runs, that is an error.
 """
 
 import argparse
@@ -27,7 +25,7 @@ import venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SECONDS = 30
-# Run where a wheel is installed: prints its first example, what that prints, and seconds.
+# Runs next to an installed wheel. Prints its first example, the output of the example, and seconds.
 EXAMPLE = r"""
 import contextlib, importlib.metadata, io, json, re, time
 text = importlib.metadata.metadata("sudare")["Description"]
@@ -37,23 +35,23 @@ with contextlib.redirect_stdout(printed):
     exec(code, {})
 print(json.dumps([code, printed.getvalue(), time.perf_counter() - start]))
 """
-# What there has to be of the page.
+# Required files of the page.
 PAGE = {"index.html", "worker.js", "sudare_web_bg.wasm"}
-# A system with a Python for ARM: Debian's, which is unpacked and not set up.
+# A system with a Python for ARM: Debian's, unpacked but not configured.
 ARM = ROOT / "target/arm64"
 DEBIAN = "bookworm"
 # The second is for NumPy.
 ARM_PACKAGES = "python3,libstdc++6"
-# Newest first: what NumPy's wheels for that system are made for.
+# Platforms of NumPy's wheels for that system, newest first.
 ARM_PLATFORMS = ["manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux2014_aarch64"]
 
 
 class Unsupported(Exception):
-    """A wheel is for another machine, and says for which."""
+    """A wheel is for another machine, which the message names."""
 
 
 def output(command, **options):
-    """What a command prints; if it fails, all ends with what it said."""
+    """Returns the output of a command. If it fails, ends the program with its output."""
     run = subprocess.run(command, capture_output=True, text=True, **options)
     if "is not a supported wheel on this platform" in run.stderr:
         raise Unsupported("it is for another system or processor")
@@ -69,13 +67,13 @@ def make_environment(folder):
 
 
 def install(python, wheel, options=()):
-    """Installs a wheel and what it needs, nothing of which is compiled."""
+    """Installs a wheel and its dependencies, without compiling."""
     pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     output([*pip, "--only-binary=:all:", *options, wheel])
 
 
 def install_beside(command, python, wheel, platforms, folder):
-    """Installs a wheel into a folder for the Python of a command, and has that find it there."""
+    """Installs a wheel into a directory that the Python of a command searches."""
     version = output([*command, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"])
     options = [f"--target={folder}", f"--python-version={version.strip()}"]
     install(python, wheel, [*options, *(f"--platform={name}" for name in platforms)])
@@ -83,11 +81,11 @@ def install_beside(command, python, wheel, platforms, folder):
 
 
 def python_for_arm():
-    """The command that runs a Python for ARM with glibc."""
+    """Returns the command that runs a Python for ARM with glibc."""
     if missing := [tool for tool in ("qemu-aarch64", "mmdebstrap") if not shutil.which(tool)]:
         raise Unsupported(f"{' and '.join(missing)} would run it")
     if not ARM.exists():
-        # It gets its name when it is whole.
+        # The directory gets its name when it is complete.
         part = ARM.with_suffix(".part")
         shutil.rmtree(part, ignore_errors=True)
         part.parent.mkdir(exist_ok=True)
@@ -98,7 +96,7 @@ def python_for_arm():
 
 
 def other_python(wheel, musl):
-    """The command that runs a Python for a wheel of another system, and what NumPy has for that."""
+    """Returns the command of a Python for another system's wheel, and the platform of NumPy's wheels for it."""
     if "manylinux" in wheel.name and "aarch64" in wheel.name:
         return python_for_arm(), ARM_PLATFORMS
     if "musllinux" not in wheel.name:
@@ -111,7 +109,7 @@ def other_python(wheel, musl):
 
 
 def words(text):
-    """The words of a command, in which paths hold from any folder."""
+    """Splits a command into words, with absolute paths."""
     return [os.path.abspath(word) if os.path.exists(word) else word for word in shlex.split(text)]
 
 
@@ -120,7 +118,7 @@ def numbers(text):
 
 
 def export_page(command, folder, variables):
-    """Has the command write the page, which gives the bytes of its files."""
+    """Exports the page, and returns the bytes of its files."""
     web = [*command, "-m", "sudare", "--json", "web", "--server", "https://server.example"]
     files = json.loads(output([*web, "--export", folder], env=variables))["files"]
     written = {name: (folder / name).stat().st_size for name in files}
@@ -130,7 +128,7 @@ def export_page(command, folder, variables):
 
 
 def check(wheel, musl):
-    """Runs the example and exports the page of a wheel, and says how it went; ends all if it fails."""
+    """Runs the example of a wheel, exports its page, and reports the result. Ends the program on failure."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         python = make_environment(folder / "environment")

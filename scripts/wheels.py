@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Builds wheels of the Python package into wheels/.
 
-They are for the platforms that are named, for `all` whose libraries this system has, or for this
-machine if none is named. Any system builds those of Linux, by zig, and of Windows, by mingw-w64, which
-have what it takes of their libraries. That of macOS is linked with stubs of them (macos_stubs.py)
-where neither macOS nor an SDK is, if it is named. The rest is maturin, `pip install maturin[zig]`, and Rust's
-targets, which --targets prints. Each wheel has the owner's page, which `make web` makes first; it is
-removed from the package in the end, so that nothing else takes an old one.
+Pass the platforms, or `all` for all that this system can link. The default is this machine. Any system builds wheels
+for Linux with zig, and for Windows with mingw-w64, which contain the system libraries. Without macOS and its SDK, the
+named wheel for macOS is linked with stubs (macos_stubs.py). You also need maturin (`pip install maturin[zig]`) and
+Rust's targets, which --targets prints. Each wheel contains the owner's page: `make web` makes it first, and the
+script removes it from the package afterwards, so that no later build packs an old one.
 """
 
 import argparse
@@ -25,7 +24,7 @@ PAGE = ROOT / "python/sudare/page"
 # Rust's target of the page.
 BROWSER = "wasm32-unknown-unknown"
 WINDOWS, MACOS = "win_amd64", "macosx_universal2"
-# What the names of wheels end with, and Rust's targets of that platform.
+# Ends of the names of wheels, and Rust's targets of each platform.
 PLATFORMS = {
     "manylinux2014_x86_64": ["x86_64-unknown-linux-gnu"],
     "manylinux2014_aarch64": ["aarch64-unknown-linux-gnu"],
@@ -34,12 +33,12 @@ PLATFORMS = {
     WINDOWS: ["x86_64-pc-windows-gnu"],
     MACOS: ["aarch64-apple-darwin", "x86_64-apple-darwin"],
 }
-# Links for Windows; maturin has zig export a wrong symbol for modules within packages.
+# Links for Windows. With zig, maturin would export a wrong symbol for modules within packages.
 MINGW = "x86_64-w64-mingw32-gcc"
 
 
 def here():
-    """The platform of this machine."""
+    """Returns the platform of this machine."""
     system, machine = platform.system(), platform.machine().lower()
     if system == "Linux":
         libc = "manylinux2014" if platform.libc_ver()[0] == "glibc" else "musllinux_1_2"
@@ -48,7 +47,7 @@ def here():
 
 
 def has_libraries(name):
-    """Whether the libraries of a platform, or what they say of themselves, are on this system."""
+    """Returns whether this system has the libraries of a platform, or stubs of them."""
     return name != MACOS or sys.platform == "darwin" or "SDKROOT" in os.environ
 
 
@@ -57,7 +56,7 @@ def takes_zig(name):
 
 
 def missing(names):
-    """What building for platforms takes that is not here, and how to get it."""
+    """Lists tools that are missing for platforms, and how to get them."""
     if not shutil.which("maturin"):
         yield "maturin, of PyPI: pip install maturin[zig]"
     if any(map(takes_zig, names)) and not importlib.util.find_spec("ziglang"):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares what slots of integers become in sudare and in Lattigo, value by value.
+"""Compares operations on slots of integers in sudare and in Lattigo, value by value.
 
-Both programs encode and encrypt the same slots modulo 65537 at N = 2^12, each under keys of its own, and
-decrypt products of BGV and BFV, rotations within rows and rows exchanged. Coefficients of encodings are
-compared up to the root of unity that each library evaluates at: an automorphism. Prints what was
-compared. Exit status: 0 where all of it agrees; 1 where it does not, or a program cannot be built or run.
+Both programs encode and encrypt the same slots modulo 65537 at N = 2^12, each under its own keys. They decrypt
+products of BGV and BFV, rotations within rows and exchanged rows. Coefficients of encodings are equal up to an
+automorphism, because each library evaluates at another root of unity. Prints the comparisons. Exit status: 0 if
+all agree; 1 if they differ, or a program cannot be built or run.
 """
 
 import sys
@@ -17,7 +17,7 @@ MODULUS = 65537
 
 
 def image(coefficients: list[int], exponent: int) -> list[int]:
-    """The coefficients of `a(X**exponent)` modulo `X**n + 1`."""
+    """Returns the coefficients of `a(X**exponent)` modulo `X**n + 1`."""
     n = len(coefficients)
     out = [0] * n
     for i, c in enumerate(coefficients):
@@ -27,18 +27,18 @@ def image(coefficients: list[int], exponent: int) -> list[int]:
 
 
 def same_encoding(ours: list[int], theirs: list[int]) -> bool:
-    """Whether an automorphism takes one polynomial to the other."""
+    """Returns whether an automorphism maps one polynomial to the other."""
     n = len(ours)
     if len(theirs) != n:
         return False
-    # Where the coefficient of X may go.
+    # Possible images of the coefficient of X.
     signed = (ours[1], -ours[1] % MODULUS)
     likely = (k for k in range(1, 2 * n, 2) if theirs[k % n] == signed[k >= n])
     return any(image(ours, k) == theirs for k in likely)
 
 
 def differences(ours: dict[str, list[int]], theirs: dict[str, list[int]]) -> list[str]:
-    """What is not the same in both, in words."""
+    """Describes the differences."""
     found = []
     for op in dict.fromkeys([*ours, *theirs]):
         a, b = ours.get(op, []), theirs.get(op, [])

@@ -1,8 +1,7 @@
-"""What is compared: parameter sets of sudare and those of its peers, by part.
+"""Parameter sets of sudare and its peers, by part of the comparison.
 
-Seconds and memory are those of one run of a program with the default options, on a processor with
-AVX-512 IFMA that does nothing else. They announce what is to come; memory also decides whether a
-program is started at all.
+Seconds and memory are for one run of a program with the default options, on an idle processor with AVX-512 IFMA.
+They announce the time of the runs. A program that needs more memory than the machine has does not start.
 """
 
 from collections.abc import Collection
@@ -17,7 +16,7 @@ CKKS_OPS = (
 )
 EXACT_OPS = ("bfv_mul", "bfv_rotate", "bgv_mul", "bgv_rotate")
 BOOTSTRAP = ("bootstrap",)
-# Operations that a peer reports in a second form, compared with the same operation of sudare.
+# Second forms of a peer's operations, each compared with the same operation of sudare.
 VARIANTS = {"ntt_inverse": ("ntt_inverse_normalized",)}
 
 
@@ -30,13 +29,13 @@ class Entrant:
     ops: tuple[str, ...]
     seconds: float
     gib: float = 1
-    # The most threads that the library, as it is compared, runs on.
+    # Maximum threads of the library in this comparison.
     max_threads: int | None = None
 
 
 @dataclass(frozen=True)
 class Case:
-    """sudare and the peers that it is compared with at one size, run in turn."""
+    """sudare and its peers at one size, which run in turn."""
 
     part: str
     ours: Entrant
@@ -49,10 +48,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Part:
-    """Cases that are reported in one table."""
+    """Cases of one table."""
 
     title: str
-    # Rounds in turn, and timed runs of an operation in each.
+    # Number of rounds, and timed runs of an operation in each.
     rounds: int
     runs: int
 
@@ -66,7 +65,7 @@ PARTS = {
 
 
 def _transforms(params: str, theirs: str) -> Case:
-    """Modulo a prime of the size that the largest one of a set has."""
+    """Makes a case of transforms modulo a prime of the size of a set's largest prime."""
     ours = Entrant(SUDARE, params, TRANSFORMS, 3)
     return Case("transforms", ours, (Entrant("tfhe-ntt", theirs, TRANSFORMS, 2),))
 
@@ -121,5 +120,5 @@ PEERS = tuple(dict.fromkeys(peer.library for case in CASES for peer in case.peer
 
 
 def in_turn(entrant: Entrant, ops: Collection[str]) -> tuple[str, ...]:
-    """The operations of an entrant among those that are asked for."""
+    """Returns the requested operations that an entrant has."""
     return tuple(op for op in entrant.ops if op in ops)

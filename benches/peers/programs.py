@@ -1,4 +1,4 @@
-"""Building and running the programs that are compared."""
+"""Builds and runs the programs of the comparison."""
 
 import json
 import os
@@ -17,16 +17,16 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD_DIR = ROOT / "target" / "peers"
 
-# Silence on the terminal is broken this often, in seconds.
+# Seconds between two messages that a program still runs.
 HEARTBEAT = 30
-# No program takes as long, in seconds; one that does hangs and is stopped.
+# Maximum seconds of a program. One that takes longer hangs, and is stopped.
 LONGEST = 3600
-# Of the wheel that OpenFHE has.
+# Version of OpenFHE's wheel.
 OPENFHE_PYTHON = "python3.10"
 
 
 class BuildFailed(Exception):
-    """A program cannot be built here; the message says why."""
+    """A program cannot be built here, for the reason in the message."""
 
 
 class ProgramFailed(Exception):
@@ -58,12 +58,12 @@ class Finished:
     stdout: str
     stderr: str
     seconds: float
-    # The most memory that it had at once.
+    # Peak memory.
     peak_bytes: int
 
 
 def run(command: list[str], label: str, cwd: Path | None = None, env: dict | None = None) -> Finished:
-    """Runs a program to its end, saying now and then that it still runs.
+    """Runs a program to its end, and reports now and then that it still runs.
 
     Raises OSError if it cannot be started.
     """
@@ -96,7 +96,7 @@ def run(command: list[str], label: str, cwd: Path | None = None, env: dict | Non
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that a process has now; 0 where that cannot be said."""
+    """Returns the bytes of memory of a process, or 0 if the system does not report them."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):
@@ -105,7 +105,7 @@ def resident(pid: int) -> int:
 
 
 def available_bytes() -> int | None:
-    """Memory that a program can have now, or None where that cannot be said."""
+    """Returns the available memory, or None if the system does not report it."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -127,14 +127,14 @@ def _build(command: list[str], cwd: Path, env: dict | None = None) -> None:
 
 
 def build_error(text: str) -> str:
-    """The line of a failed build that says most: the first error, or the last line."""
+    """Returns the most useful line of a failed build: the first error, or the last line."""
     errors = [line.strip() for line in text.splitlines() if line.strip().startswith("error")]
     return errors[0] if errors else last_line(text)
 
 
 def build_sudare() -> list[str]:
     _build(["cargo", "build", "--release", "--locked", "--bin", "sudare"], ROOT)
-    # Cargo takes a relative folder from where it runs.
+    # Cargo resolves a relative directory against its own working directory.
     target = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
     return [str(target / "release" / "sudare")]
 
@@ -153,7 +153,7 @@ def build_ntt() -> list[str]:
 
 def build_poulpy() -> list[str]:
     target = BUILD_DIR / "poulpy"
-    # The folder says which compiler and which instructions it needs.
+    # A file in the directory names the compiler and the instruction set.
     overriding = ("RUSTUP_TOOLCHAIN", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS")
     env = {name: value for name, value in os.environ.items() if name not in overriding}
     command = ["cargo", "build", "--release", "--locked", "--target-dir", str(target)]
@@ -162,18 +162,18 @@ def build_poulpy() -> list[str]:
 
 
 def build_openfhe() -> list[str]:
-    """A virtual environment with the wheel."""
+    """Makes a virtual environment with the wheel."""
     python = environment("openfhe", openfhe_python)
     return [python, str(HERE / "openfhe" / "bench.py")]
 
 
 def build_tenseal() -> list[str]:
-    """The program of TenSEAL's values, which times nothing, in a virtual environment."""
+    """Returns the program of TenSEAL's values in a virtual environment."""
     return [environment("tenseal", lambda: sys.executable), str(HERE / "tenseal" / "values.py")]
 
 
 def environment(module: str, interpreter: Callable[[], str]) -> str:
-    """The Python of a virtual environment with the wheel of a peer, made if there is none."""
+    """Returns the Python of a virtual environment with the wheel of a peer, and creates it if necessary."""
     folder = BUILD_DIR / module
     python = str(folder / "bin" / "python")
     if not imports(python, module):
@@ -195,7 +195,7 @@ def openfhe_python() -> str:
     found = [shutil.which(OPENFHE_PYTHON)]
     found += map(str, Path.home().glob(f".pyenv/versions/3.10.*/bin/{OPENFHE_PYTHON}"))
     for candidate in filter(None, found):
-        # What stands in the path may be a stand-in for a version that is not installed.
+        # A command in the path may stand in for a version that is not installed.
         if run([candidate, "--version"], candidate).status == 0:
             return candidate
     raise BuildFailed(f"{OPENFHE_PYTHON} is not installed, and the wheel is for no other version")
@@ -213,7 +213,7 @@ BUILDERS = {
 def command(
     program: list[str], entrant: Entrant, ops: tuple[str, ...], threads: int, runs: int
 ) -> list[str]:
-    """How a program is asked for operations; each speaks the same JSON lines."""
+    """Returns the command that times operations. All programs print the same JSON lines."""
     common = ["--threads", str(threads), "--runs", str(runs)]
     if entrant.library == SUDARE:
         return [*program, "bench", *ops, "--params", entrant.params, *common, "--json"]
@@ -226,7 +226,7 @@ def command(
 
 
 def parse_lines(stdout: str) -> list[dict]:
-    """The benchmark lines of a program's output."""
+    """Returns the benchmark lines of a program's output."""
     try:
         lines = [json.loads(text) for text in stdout.splitlines() if text.strip()]
         for line in lines:
@@ -240,7 +240,7 @@ def parse_lines(stdout: str) -> list[dict]:
 
 
 def run_lines(command: list[str], label: str, processors: list[int]) -> tuple[list[dict], Finished]:
-    """Runs one program pinned to `processors`; its benchmark lines, and how it ended."""
+    """Runs one program pinned to `processors`. Returns its benchmark lines, and how it ended."""
     if taskset := shutil.which("taskset"):
         command = [taskset, "-c", ",".join(map(str, processors)), *command]
     try:
@@ -258,7 +258,7 @@ def run_lines(command: list[str], label: str, processors: list[int]) -> tuple[li
 
 
 class Pricer:
-    """Sizes and security by `sudare params`, each asked for once."""
+    """Sizes and security by `sudare params`, each queried once."""
 
     def __init__(self, program: list[str]) -> None:
         self._program = program
@@ -276,11 +276,11 @@ class Pricer:
         return self._answers[arguments]
 
     def describe(self, name: str) -> dict | None:
-        """What is known of a set of sudare, or None if there is none of that name."""
+        """Returns the facts of a set of sudare, or None if no set has this name."""
         return self._ask(name)
 
     def security_bits(self, log_n: int, keys: list[dict]) -> float | None:
-        """Security of the weakest of the published keys of a peer, or None if one has no price."""
+        """Returns the security of a peer's weakest published key, or None if one has no price."""
         prices = []
         for key in keys:
             size = ["--log-n", str(log_n), "--log-qp", str(key["log2_q"])]

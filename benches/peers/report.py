@@ -1,8 +1,7 @@
-"""From the records of finished programs to tables.
+"""Makes tables from the records of finished programs.
 
-A record is what one run of one program gave: which part, case, library, set, threads, round, runs
-and operations it was for, the revision of sudare, its benchmark lines, seconds, and the most memory
-that it had.
+A record describes one run of one program: part, case, library, set, threads, round, runs and operations, the
+revision of sudare, benchmark lines, seconds, and peak memory.
 """
 
 import math
@@ -45,13 +44,13 @@ def thread_counts(records: Iterable[dict]) -> list[int]:
 
 
 def op_lines(records: Iterable[dict], op: str) -> dict[int, dict]:
-    """The line of an operation in each round."""
+    """Returns the line of an operation in each round."""
     return {r["round"]: line for r in records for line in r["lines"] if line["op"] == op}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One operation of a peer beside sudare's, in the rounds that have both."""
+    """An operation of a peer and the same of sudare, in the rounds that have both."""
 
     case: Case
     peer: Entrant
@@ -67,7 +66,7 @@ class Row:
 
 
 def rows_of(records: list[dict], case: Case, threads: int) -> list[Row]:
-    """Rows of a case, peer after peer."""
+    """Returns the rows of a case, peer by peer."""
     found = of_case(records, case, threads)
     ours, rows = of_entrant(found, case.ours), []
     for peer in case.peers:
@@ -87,7 +86,7 @@ def median_ms(lines: list[dict]) -> float:
 
 
 def least(lines: list[dict], field: str) -> float | None:
-    """The least of a field that some lines have."""
+    """Returns the minimum of a field that some lines have."""
     return min((line[field] for line in lines if line.get(field) is not None), default=None)
 
 
@@ -122,7 +121,7 @@ BOOTSTRAP_HEADINGS = [
 
 
 def bootstrap_table(records: list[dict], case: Case, threads: int, pricer: Pricer) -> list[list[str]]:
-    """sudare, then its peers at the same size."""
+    """Yields sudare, then its peers at the same size."""
     found, table = of_case(records, case, threads), []
     ratios = {row.peer: row.ratios for row in rows_of(records, case, threads)}
     for entrant in case.entrants:
@@ -148,7 +147,7 @@ def bootstrap_table(records: list[dict], case: Case, threads: int, pricer: Price
 
 
 def residual_bits(entrant: Entrant, line: dict, pricer: Pricer) -> float | None:
-    """log2 of the lowest prime and of the levels to use until a ciphertext is refreshed again."""
+    """Returns log2 of the lowest prime, and of the levels until the next bootstrapping."""
     if entrant.library != SUDARE:
         return line.get("residual_bits")
     if (ours := pricer.describe(entrant.params)) is None:
@@ -157,7 +156,7 @@ def residual_bits(entrant: Entrant, line: dict, pricer: Pricer) -> float | None:
 
 
 def set_sizes(entrant: Entrant, line: dict, pricer: Pricer) -> dict:
-    """Sizes of a set at its largest modulus; security is always by the tables of sudare."""
+    """Returns the sizes of a set at its largest modulus. The tables of sudare rate the security."""
     if entrant.library == SUDARE:
         known = dict(pricer.describe(entrant.params) or {})
         if raised := known.get("raised"):
@@ -178,7 +177,7 @@ SETS_HEADINGS = [
 
 
 def sets_table(records: list[dict], pricer: Pricer) -> list[list[str]]:
-    """One line per library and set with a chain of primes, in the order of the cases."""
+    """Returns a row for each library and set with a chain of primes, in the order of the cases."""
     table: dict[tuple[str, str], list[str]] = {}
     for case in (case for case in CASES if case.part != "transforms"):
         for entrant in case.entrants:
@@ -196,7 +195,7 @@ def sets_table(records: list[dict], pricer: Pricer) -> list[list[str]]:
 
 
 def size_warnings(records: list[dict], pricer: Pricer) -> list[str]:
-    """Ways in which leveled sets that are compared are not of the same size."""
+    """Lists differences in size between compared leveled sets."""
     warnings = []
     for case in CASES:
         ours = pricer.describe(case.ours.params)
@@ -230,7 +229,7 @@ def text_table(headings: list[str], table: list[list[str]]) -> list[str]:
 
 @dataclass(frozen=True)
 class Section:
-    """A table with its title and what it means."""
+    """A table with its title and its explanation."""
 
     title: str
     explained: list[str]
@@ -259,7 +258,7 @@ EXPLAINED = {
 
 
 def sections(records: list[dict], pricer: Pricer) -> list[Section]:
-    """The tables, bootstrapping first."""
+    """Returns the tables, bootstrapping first."""
     found = []
     for name in reversed(PARTS):
         cases = [case for case in CASES if case.part == name]
@@ -271,7 +270,7 @@ def sections(records: list[dict], pricer: Pricer) -> list[Section]:
                 rows = [row for case in cases for row in rows_of(records, case, threads)]
                 headings, table = OPERATION_HEADINGS, [operation_cells(row) for row in rows]
                 if name in ("transforms", "exact"):
-                    # They have no precision.
+                    # Transforms have no precision.
                     headings, table = headings[:-1], [cells[:-1] for cells in table]
             if table:
                 title = f"{PARTS[name].title}, {threads} thread{'s' if threads > 1 else ''}"
@@ -282,7 +281,7 @@ def sections(records: list[dict], pricer: Pricer) -> list[Section]:
 
 
 def rounds_of(records: list[dict]) -> str:
-    """How many rounds and runs each part had."""
+    """Describes the rounds and runs of each part."""
     said = []
     for name, part in PARTS.items():
         if ran := [record for record in records if record["part"] == name]:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Compares sudare with other libraries on this machine: same sizes, same threads, in turn.
 
-Builds the programs, runs sudare and its peers one after the other for several rounds, pinned to the
-same processors, and reports parameters, security, precision, seconds, memory and ratios. What is
-finished is kept in target/peers/runs.jsonl, and --resume goes on from there. Exit status: 0; 1 when
-a program was left out because it could not be built, failed, gave a wrong result or had too little
-memory, or when nothing could be compared; 2 for a mistake on the command line; 130 when interrupted.
+Builds the programs, and runs sudare and its peers in turn for several rounds, pinned to the same processors.
+Reports parameters, security, precision, seconds, memory and ratios. target/peers/runs.jsonl stores finished runs,
+and --resume continues from there. Exit status: 0; 1 if a program was left out because it could not be built,
+failed, gave a wrong result or had too little memory, or if nothing was compared; 2 for a mistake on the command
+line; 130 when interrupted.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def available_processors() -> list[int]:
 
 
 def machine(found: str) -> list[str]:
-    """When and where, as lines of the report."""
+    """Returns date and machine as lines of the report."""
     today = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
     pinned = "pinned with taskset" if shutil.which("taskset") else "not pinned (no taskset)"
     system = f"{platform.system()} {platform.machine()}"
@@ -75,7 +75,7 @@ def machine(found: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Turn:
-    """One run of one program that is to come."""
+    """A planned run of one program."""
 
     case: Case
     entrant: Entrant
@@ -97,7 +97,7 @@ class Turn:
 
 
 def turns(options: argparse.Namespace) -> list[Turn]:
-    """Every run of every program, in order."""
+    """Lists all runs of all programs, in order."""
     found = []
     for name in options.parts:
         part = PARTS[name]
@@ -112,7 +112,7 @@ def turns(options: argparse.Namespace) -> list[Turn]:
 def case_turns(
     case: Case, options: argparse.Namespace, threads: int, turn: int, runs: int
 ) -> list[Turn]:
-    """sudare and then its peers, each with the operations that are compared with it."""
+    """Yields sudare, then its peers, each with the operations to compare."""
     peers = [
         Turn(case, peer, ops, threads, turn, runs)
         for peer in case.peers
@@ -127,7 +127,7 @@ def case_turns(
 
 
 def expected_seconds(turn: Turn, records: list[dict]) -> float:
-    """How long a run will about take: as before, or what is written down."""
+    """Predicts the seconds of a run, from earlier runs or from its case."""
     same = ("library", "params", "ops", "threads", "runs")
     key = turn.key("")
     before = [r["seconds"] for r in records if all(r[field] == key[field] for field in same)]
@@ -135,7 +135,7 @@ def expected_seconds(turn: Turn, records: list[dict]) -> float:
 
 
 def load_records(path: Path) -> list[dict]:
-    """Records of an earlier run, without a last line that was cut off."""
+    """Returns the records of earlier runs, without an incomplete last line."""
     records = []
     for line in path.read_text().splitlines() if path.exists() else []:
         try:
@@ -146,7 +146,7 @@ def load_records(path: Path) -> list[dict]:
 
 
 class Comparison:
-    """Runs what is to come and keeps what is finished."""
+    """Runs the planned programs, and stores their records."""
 
     def __init__(self, options: argparse.Namespace, revision: str) -> None:
         self.options = options
@@ -154,7 +154,7 @@ class Comparison:
         self.programs: dict[str, list[str]] = {}
         self.notes: list[str] = []
         self.failed = False
-        # What is left out from some point on: a library or an entrant.
+        # Libraries and entrants that are left out from some point on.
         self.dropped: set[str | Entrant] = set()
         BUILD_DIR.mkdir(parents=True, exist_ok=True)
         if not options.resume and RECORDS.exists():
@@ -170,13 +170,13 @@ class Comparison:
             say(message)
 
     def leave_out(self, what: str | Entrant, why: str) -> None:
-        """Leaves a library or an entrant out of what is to come, and says why in the report."""
+        """Leaves a library or an entrant out, with the reason in the report."""
         self.failed = True
         self.dropped.add(what)
         self.note(why)
 
     def build(self, libraries: list[str]) -> None:
-        """Builds programs; one that cannot be built is left out, but not sudare's."""
+        """Builds the programs. Leaves out one that cannot be built, except sudare's."""
         for library in libraries:
             if library == SUDARE and self.options.sudare:
                 self.programs[library] = [str(self.options.sudare.resolve())]
@@ -189,7 +189,7 @@ class Comparison:
                 self.leave_out(library, f"{library} skipped: {error}")
 
     def is_dropped(self, turn: Turn) -> bool:
-        """Whether a run is left out, as all of a case is without sudare."""
+        """Returns whether a run is left out. Without sudare, its whole case is."""
         named = (turn.entrant.library, turn.entrant, turn.case.ours)
         return any(name in self.dropped for name in named)
 
@@ -229,7 +229,7 @@ class Comparison:
         record = turn.key(self.revision)
         record |= {"seconds": done.seconds, "peak_bytes": done.peak_bytes, "lines": lines}
         self.records.append(record)
-        # A line that was cut off must not take this one with it.
+        # An incomplete last line must not spoil this one.
         with RECORDS.open("a") as file:
             file.write("\n" + json.dumps(record) + "\n")
 
@@ -246,7 +246,7 @@ def positive_list(text: str) -> list[int]:
 
 
 def names(known: tuple[str, ...]):
-    """A parser of comma-separated names, which keeps the order of `known`."""
+    """Returns a parser of comma-separated names that keeps the order of `known`."""
 
     def parse(text: str) -> tuple[str, ...]:
         asked = text.split(",")
@@ -290,7 +290,7 @@ def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def announce(planned: list[Turn], records: list[dict]) -> None:
-    """What will be run, how long it will about take, and the memory it needs."""
+    """Describes the planned runs, with predicted time and memory."""
     for name, part in PARTS.items():
         ahead = [turn for turn in planned if turn.case.part == name]
         if not ahead:

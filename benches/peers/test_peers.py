@@ -1,4 +1,4 @@
-"""Tests of the comparison itself; they build and time nothing.
+"""Tests of the comparison itself, without building or timing anything.
 
 Run by `python3 -m unittest discover --start-directory benches/peers`.
 """
@@ -22,7 +22,7 @@ from programs import ProgramFailed
 
 
 class FakePricer:
-    """Prices that say what was asked for."""
+    """Prices that record their queries."""
 
     def describe(self, name: str) -> dict | None:
         if name == "missing":
@@ -58,7 +58,7 @@ class Throughput(unittest.TestCase):
         # 2^5 slots, 2^2 bits of them, 2^1 bits of modulus, 2^-1 seconds.
         self.assertAlmostEqual(report.log2_throughput(32, 4, 2, 0.5), 9)
 
-    def test_what_is_left_of_the_modulus(self):
+    def test_remaining_modulus(self):
         ours, peer = BOOTSTRAP_CASE.ours, BOOTSTRAP_CASE.peers[0]
         line = {"levels_left": 14, "residual_bits": 580}
         self.assertEqual(report.residual_bits(ours, line, FakePricer()), 44 + 14 * 37)
@@ -89,7 +89,7 @@ class Rows(unittest.TestCase):
         self.assertEqual(len(table.headings), len(table.table[0]))
         self.assertNotIn("precision", " ".join(table.headings))
         self.assertEqual(table.table[0][6], "2.00")
-        # The ring of the set that is described is another.
+        # The described set has another ring.
         self.assertEqual(len(report.size_warnings(records, FakePricer())), 2)
 
     def test_variants_are_compared_with_the_operation(self):
@@ -228,14 +228,14 @@ class Planning(unittest.TestCase):
 
 
 class Agreement(unittest.TestCase):
-    def test_what_differs_is_named(self):
+    def test_differences_are_named(self):
         ours = {"bgv_mul": [1, 2], "swap_rows": [2, 1], "coefficients": [5, 0]}
         self.assertEqual(agree.differences(ours, dict(ours)), [])
         theirs = ours | {"swap_rows": [1, 2]}
         (found,) = agree.differences(ours, theirs)
         self.assertIn("swap_rows: 2 of 2", found)
         self.assertEqual(len(agree.differences(ours, {})), 3)
-        # At another root of unity, and at none.
+        # At another root of unity, and at a number that is not a root.
         polynomial = [7, 1, 2, 3]
         self.assertEqual(agree.image(polynomial, 3), [7, 3, 65535, 1])
         for theirs, count in [(agree.image(polynomial, 5), 0), ([7, 1, 3, 2], 1)]:
@@ -275,7 +275,7 @@ class Resuming(unittest.TestCase):
         return comparison, run.turns(options)
 
     def go(self, comparison, planned, failing: str = "") -> list[str]:
-        """Runs with programs that do nothing; returns their libraries."""
+        """Runs programs that do nothing, and returns their libraries."""
         ran = []
 
         def run_lines(command, label, processors):
@@ -290,13 +290,13 @@ class Resuming(unittest.TestCase):
             comparison.run(planned, [0])
         return ran
 
-    def test_what_is_finished_is_not_run_again(self):
+    def test_finished_runs_are_not_repeated(self):
         comparison, planned = self.comparison("--rounds", "1")
         self.assertEqual(len(self.go(comparison, planned)), len(planned))
         comparison, planned = self.comparison("--rounds", "2", "--resume")
         again = self.go(comparison, planned)
         self.assertEqual(len(again), len(planned) // 2)
-        # Of another commit, or without --resume, everything is.
+        # Everything runs for another commit, or without --resume.
         comparison, planned = self.comparison("--rounds", "1", "--resume", revision="r2")
         self.assertEqual(len(self.go(comparison, planned)), len(planned))
         comparison, planned = self.comparison("--rounds", "1", revision="r2")

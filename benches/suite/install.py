@@ -4,8 +4,8 @@
     python3 benches/suite/install.py fetch-by-similarity PATH-OF-THE-HARNESS
     python3 benches/suite/install.py ml-inference PATH-OF-THE-HARNESS
 
-The harness then runs as its own documentation says; it builds nothing but ours, and that only if no
-`--program` is named.
+The harness then runs as its own documentation describes. It builds only our program, and only without
+`--program`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STEPS = {
         "client_postprocess",
     ],
 }
-# Steps that a harness runs without a size.
+# Steps without a size argument.
 WITHOUT_SIZE = {"server_preprocess_model"}
 
 

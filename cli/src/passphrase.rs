@@ -33,7 +33,7 @@ impl Source {
     pub fn of(self, path: &Path) -> Result<Passphrase> {
         match self.passphrase_fd {
             Some(fd) => from_descriptor(fd),
-            None => asked(path, "Passphrase"),
+            None => prompt(path, "Passphrase"),
         }
     }
 
@@ -42,9 +42,9 @@ impl Source {
         if let Some(fd) = self.passphrase_fd {
             return from_descriptor(fd);
         }
-        let passphrase = asked(path, "New passphrase")?;
+        let passphrase = prompt(path, "New passphrase")?;
         // Typed unseen: a typing error would lock the key forever.
-        if passphrase != asked(path, "The same again")? {
+        if passphrase != prompt(path, "The same again")? {
             return Err(Error::Usage("the passphrases differ: type the same one twice".into()));
         }
         Ok(passphrase)
@@ -79,7 +79,7 @@ fn line(file: impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// Asks on the terminal.
-fn asked(path: &Path, what: &str) -> Result<Passphrase> {
+fn prompt(path: &Path, what: &str) -> Result<Passphrase> {
     let shown = path.display().to_string();
     let prompt = format!("{what} for {}: ", printable(&shown));
     let line = terminal::ask(&prompt).map_err(|_| Error::Sealed { path: path.into() })?;

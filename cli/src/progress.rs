@@ -10,6 +10,7 @@ use std::{
 use sudare::rlwe::{EvaluationKeys, KeyGenerator, KeyRequest, SecretKey};
 
 /// Steps shorter than this print no line.
+// Lines about short steps would fill a log without information.
 const QUIET: Duration = Duration::from_secs(2);
 /// Time between two lines of one step.
 const BETWEEN: Duration = Duration::from_secs(10);

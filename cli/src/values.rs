@@ -154,10 +154,10 @@ pub struct TableFormat {
     /// Columns to leave out
     #[arg(long, value_name = "COL,COL", value_parser = names)]
     drop: Vec<Names>,
-    /// Columns with categories, besides the columns of text that are found: each becomes a column of
-    /// 0 and 1 for every value. Text in every row that is a date of ISO 8601 becomes days since
-    /// 1970-01-01, and true and false become 1 and 0. With all, dates, truth values and text among
-    /// numbers are categories, too
+    /// Columns of categories, besides detected columns of text: each becomes a column of 0 and 1
+    /// for every value. A column of ISO 8601 dates becomes days since 1970-01-01, and true and
+    /// false become 1 and 0. With all, dates, truth values and text among numbers are categories,
+    /// too
     #[arg(long, value_name = "COL,COL|all", value_parser = names)]
     categorical: Vec<Names>,
     /// Categories with fewer rows than this number are joined as one category, other, of at least
@@ -250,8 +250,8 @@ pub fn tell_identifiers(encoding: &Encoding) {
         return;
     }
     say(format_args!(
-        "left out {}, which tells rows apart: name the columns to use with --columns to use it, or leave \
-         it out with --drop",
+        "left out {}, because the values identify rows: name the columns to use with --columns to \
+         use it, or leave it out with --drop",
         list(&found)
     ));
 }

@@ -139,7 +139,8 @@ fn keys_for_bootstrapping_are_written_and_explained() {
     assert_eq!((&info["job"], &info["raising"]["level"]), (&"bootstrap".into(), &top.into()));
     assert_eq!(info["raising"]["ephemeral_weight"], set["ephemeral_weight"]);
     // Keys to the ephemeral secret and back, and all others.
-    let (keys, known) = (info["keys"].as_array().unwrap(), set["keys"].as_array().unwrap());
+    let keys = info["keys"].as_array().unwrap();
+    let known = set["keys"].as_array().unwrap();
     assert!(keys.len() == 3 && keys.iter().all(|key| known.contains(key)), "{keys:?}");
     assert_eq!(info["memory_bytes"], set["evaluation_key_memory_bytes"]);
     assert_eq!(info["security_bits"], set["security_bits"]);

@@ -162,7 +162,7 @@ pub(crate) fn save_secret(
     let passphrase = given_passphrase(passphrase)?;
     let mut file = NewFile::create(path, Access::Owner, overwrite)?;
     let out = &mut progress.watch(&mut file);
-    secret::write((out, path), (params, key), label, passphrase.as_ref())?;
+    secret::write(out, path, params, key, label, passphrase.as_ref())?;
     Ok(file.finish()?)
 }
 

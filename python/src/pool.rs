@@ -25,7 +25,11 @@ use sudare_roles::{
     job::Job,
     os::files::{self, Access},
     owner::encryption::{Encryption, Subject},
-    pooled::{self, sums, transform::PooledTransform},
+    pooled::{
+        self,
+        sums::{self, JobKeys},
+        transform::PooledTransform,
+    },
 };
 
 /// The agreement of several owners of rows.
@@ -134,8 +138,8 @@ impl Sums {
         let bytes = job::run(py, None, move |_| {
             let mut bytes = Vec::new();
             let path = Path::new(IN_MEMORY);
-            let keys = (job, &set.params, set.label.name.as_str());
-            sums::write((&mut bytes, path), keys, key, (&schema, &owner), &table)?;
+            let keys = JobKeys { job, params: &set.params, name: &set.label.name, public: key };
+            sums::write(&mut bytes, path, keys, &schema, &owner, &table)?;
             Ok(bytes)
         })?;
         Self::new(Memory::new(py, bytes), Path::new(IN_MEMORY))

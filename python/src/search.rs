@@ -108,9 +108,9 @@ impl SearchPlan {
             let public = generator.public_key(&secret)?;
             let keys =
                 generator.evaluation_keys_with(&secret, request, |made| progress.set(made))?;
+            let passphrase = passphrase.as_ref();
             let secret_path = path("secret.key");
-            let to = (&mut secret_file, &*secret_path);
-            secret::write(to, (params, &secret), &label, passphrase.as_ref())?;
+            secret::write(&mut secret_file, &secret_path, params, &secret, &label, passphrase)?;
             serial::write_public_key(&mut public_file, params, &public, &label)?;
             let mut watched = progress.watch(&mut evaluation_file);
             serial::write_evaluation_keys(&mut watched, params, &keys, &label)?;

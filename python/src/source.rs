@@ -130,7 +130,8 @@ impl Source {
     pub fn digest(&self) -> Result<[u8; 32]> {
         match self {
             Self::Memory(memory) => {
-                let (bytes, length) = (memory.mapping(), memory.bytes.len() as u64);
+                let bytes = memory.mapping();
+                let length = memory.bytes.len() as u64;
                 Ok(digest(Cursor::new(bytes), length)?)
             }
             Self::File(file) => {

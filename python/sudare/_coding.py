@@ -49,7 +49,7 @@ _NUMBERS = (numbers.Real, Decimal, np.bool_)
 
 @dataclass(frozen=True)
 class Rules:
-    """How columns become numbers."""
+    """The rules by which columns become numbers."""
 
     columns: Sequence[str] | None = None
     drop: Sequence[str] | None = None
@@ -109,7 +109,7 @@ class Rules:
         return Rules(self.columns, self.drop, missing, self.unseen, self.rare, self.dates)
 
     def skips(self, name: str) -> bool:
-        """Tells whether a column is left out."""
+        """Returns whether a column is left out."""
         return name in (self.drop or ()) or (self.columns is not None and name not in self.columns)
 
     def native(self, categorical: Sequence[str]) -> _native.Rules:
@@ -193,7 +193,7 @@ class Cells:
 
 
 def has_categories(X: object) -> bool:
-    """Tells whether a frame has columns that are neither numbers nor truth values."""
+    """Returns whether a frame has columns that are neither numbers nor truth values."""
     if not hasattr(X, "columns"):
         return False
     try:
@@ -210,7 +210,7 @@ def has_categories(X: object) -> bool:
 
 
 def left_out(encoding: str, *, identifiers: bool = False) -> list[str]:
-    """Returns the columns that an encoding leaves out, or only the ones that tell rows apart."""
+    """Returns the columns that an encoding leaves out, or only the ones that identify rows."""
     found = []
     for column in json.loads(encoding)["inputs"]:
         code = column["code"]
@@ -247,19 +247,23 @@ def dropping(encoding: str) -> list[str]:
 
 
 def is_plain(encoding: str) -> bool:
-    """Tells whether an encoding changes nothing: all columns are numbers, and none may be missing."""
+    """Returns whether an encoding changes nothing: all columns are numbers, and none may be missing."""
     parts = json.loads(encoding)
     numbers_alone = all("number" in column["code"] for column in parts["inputs"])
     return numbers_alone and parts["missing"] == "refuse"
 
 
 def warn_of_identifiers(encoding: str, calls: int) -> None:
-    """Warns of columns that were left out because they tell rows apart."""
-    found = left_out(encoding, identifiers=True)
+    """Warns of columns that were left out because they identify rows."""
+    warn_of_left_out(left_out(encoding, identifiers=True), calls + 1)
+
+
+def warn_of_left_out(found: list[str], calls: int) -> None:
+    """Warns of columns that were left out because they identify rows, if any are `found`."""
     if found:
         warnings.warn(
-            f"left out {', '.join(map(repr, found))}, which tells rows apart: name the columns to use with "
-            f"columns=[...] to use it, or leave it out with drop={found!r}",
+            f"left out {', '.join(map(repr, found))}, because the values identify rows: name the columns to use "
+            f"with columns=[...] to use it, or leave it out with drop={found!r}",
             errors.IdentifierWarning,
             stacklevel=calls + 1,
         )
@@ -388,7 +392,7 @@ def classes_of(
 
 
 def are_text(classes: npt.NDArray[Any]) -> bool:
-    """Tells whether classes are text, even if they look like numbers."""
+    """Returns whether classes are text, even if they look like numbers."""
     return all(isinstance(label, str) for label in classes.tolist())
 
 
@@ -491,7 +495,7 @@ class Coded:
     by: tuple[str, list[str], list[int]] | None
     """The column that groups rows: its name, the groups in order, and the group of each row."""
     by_is_text: bool
-    """Whether the groups are text."""
+    """True if the groups are text."""
 
     def data(self) -> _native.Data:
         """Returns the table for native code."""

@@ -91,7 +91,7 @@ class Encrypted(Generic[_B]):
         raise NotImplementedError
 
     def _facts(self) -> dict[str, str]:
-        """Returns what is known about the array, by name."""
+        """Returns the known facts about the array, by name."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

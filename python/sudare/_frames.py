@@ -203,7 +203,7 @@ def expect_numbers(X: object) -> None:
 
 
 def is_missing(value: object) -> bool:
-    """Tells whether a value is missing: None, NaN, or a missing value of pandas."""
+    """Returns whether a value is missing: None, NaN, or a missing value of pandas."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))

@@ -170,7 +170,7 @@ class LinearFit:
     """The figures of least squares that do not depend on the level of intervals."""
 
     standard_errors: Floats
-    """Of the intercept, if there is one, and of all features; NaN without one."""
+    """The standard errors of the intercept, NaN without one, and of all features."""
     deviations: Floats
     """The standard deviations of features, which divide by the number of rows."""
     rows: int

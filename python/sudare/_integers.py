@@ -44,7 +44,7 @@ def integers(values: object) -> Ints:
 
 
 def _whole(array: np.ndarray[Any, np.dtype[Any]]) -> bool:
-    """Tells whether all objects in an array are integers."""
+    """Returns whether all objects in an array are integers."""
     return all(isinstance(x, int | np.integer) for x in array.flat)
 
 

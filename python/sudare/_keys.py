@@ -79,7 +79,7 @@ class KeysOf(Generic[_P, _E, _S]):
         return self._secret is not None
 
     def _facts(self) -> dict[str, str]:
-        """Returns what the representations of the keys say."""
+        """Returns the parts of the keys' representation."""
         named = {
             "public": self._public,
             "evaluation": self._evaluation,
@@ -161,7 +161,7 @@ class ContextOf(Generic[_K, _N, _P, _E, _S]):
             expected(public, expect)
         elif expect is not None:
             raise errors.ArgumentError(
-                "expect is the digest of a public key, and there is none: pass public=..."
+                "expect is the digest of a public key, which is missing: pass public=..."
             )
         return cls._with(None, progress, cls._keys_type(public, evaluation, secret))
 

@@ -251,7 +251,7 @@ def several(value: object) -> Sequence[Any]:
 
 
 def has_axes(value: object) -> bool:
-    """Tells whether a value is a table or a sequence rather than one number."""
+    """Returns whether a value is a table or a sequence rather than one number."""
     try:
         return np.ndim(value) > 0  # type: ignore[arg-type]
     except errors.Error:

@@ -270,7 +270,7 @@ class Job:
                 )
         if pinned is None:
             warnings.warn(
-                f"the receipt is signed with the key {said['server_key']}, which nobody has confirmed: ask the "
+                f"the receipt is signed with the key {said['server_key']}, which you have not confirmed: ask the "
                 "operator of the server whether it is right, over another channel, and pass it as server_key",
                 errors.SecurityWarning,
                 stacklevel=3,
@@ -926,7 +926,7 @@ def _checked_token(given: object) -> str:
 
 
 def _is_loopback(host: str) -> bool:
-    """Tells whether a host is this machine, which needs no proxy."""
+    """Returns whether a host is this machine, which needs no proxy."""
     name = host.rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True

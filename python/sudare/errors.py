@@ -1,7 +1,7 @@
 """Exceptions and warnings of sudare.
 
-Each class stands for one thing that you can do about an error. `error.kind` is a stable word that says
-exactly what happened, such as `"NoSecretKey"`: the same word as `kind` in the JSON of the command and
+Each class stands for one thing that you can do about an error. `error.kind` is a stable word for
+the exact event, such as `"NoSecretKey"`: the same word as `kind` in the JSON of the command and
 the service.
 
 >>> import sudare
@@ -11,8 +11,8 @@ the service.
 ...     print(error.kind)
 UnknownPreset
 
-Each class is also a built-in exception where Python programs expect one. A message says what was found,
-what is needed and what to do.
+Each class is also a built-in exception where Python programs expect one. A message has the value found, the
+requirement and the remedy.
 
 Until version 0.2, each kind had a class of its own, named after it: `NoSecretKeyError`. These names still
 work in this release, with a `DeprecationWarning`. Each stands for the class of its kind, which is
@@ -87,7 +87,7 @@ class Error(Exception):
 
 
 class IdentifierWarning(UserWarning):
-    """Columns that tell rows apart, such as numbers of patients, were left out."""
+    """Columns that identify rows, such as numbers of patients, were left out."""
 
 
 class SecurityWarning(UserWarning):
@@ -201,8 +201,8 @@ class RefusedError(Error, RuntimeError):
 
 
 class UnreachableError(Error, ConnectionError):
-    """A service, or the workers of a training, cannot be reached: resume later, or correct what the
-    message names."""
+    """A service, or the workers of a training, cannot be reached: resume later, or correct the setting in
+    the message."""
 
 
 class NotFittedError(Error, ValueError, AttributeError):

@@ -373,7 +373,7 @@ class _Model(Estimator):
         return Rules(self.columns, self.drop, self.missing, self.unseen, self.rare, self.dates)
 
     def _is_plain(self, X: object, rules: Rules) -> bool:
-        """Tells whether a table has only numbers, and no column that tells rows apart."""
+        """Returns whether a table has only numbers, and no column that identifies rows."""
         if isinstance(X, Mapping) or not rules.is_default() or has_categories(X):
             return False
         if not hasattr(X, "columns"):
@@ -479,7 +479,7 @@ class LogisticRegression(_Model):
         The treatment of categories that the training table did not have. With `"zero"` all features of
         the column are 0.
     columns : sequence of str, optional
-        The columns to use. Without it, columns that tell rows apart are left out with an
+        The columns to use. Without it, columns that identify rows are left out with an
         `IdentifierWarning`: columns of at least 20 rows with text where nine in ten values differ, or
         with different integers under the name of an identifier, such as `patient_id`.
     drop : sequence of str, optional
@@ -706,7 +706,7 @@ class LogisticRegression(_Model):
         if small:
             told = ", ".join(f"{name} ({rows})" for name, rows in small[:12])
             warnings.warn(
-                f"the model has categories of few rows, which tell about single rows: {told}; keep its file "
+                f"the model has categories of few rows, which reveal facts about single rows: {told}; keep its file "
                 f"with the owner of the rows, or fit {type(self).__name__}(rare=5), which joins rare categories",
                 errors.SecurityWarning,
                 stacklevel=2,
@@ -748,7 +748,7 @@ class LogisticRegression(_Model):
         """Makes the plan of a fit to the rows of several owners: see `sudare.pool`."""
         if isinstance(self.preparation, str) and self.preparation == "scale":
             raise errors.ArgumentError(
-                "the columns of several owners cannot be scaled, because nobody may know their largest "
+                "the columns of several owners cannot be scaled, because no party may know their largest "
                 "values: pass preparation='whiten' or 'standardize'"
             )
         # The rows of several owners have no weights of their own.

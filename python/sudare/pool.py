@@ -24,12 +24,11 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from sudare import _native, errors
-from sudare._coding import Cells, Rules, classes_of, text_of
+from sudare._coding import Cells, Rules, classes_of, text_of, warn_of_left_out
 from sudare._coding import read as read_cells
 from sudare._estimator import column
 from sudare._frames import Frame, Maker, is_missing
@@ -130,14 +129,7 @@ class Schema:
             *cells.native(), rules.native(cells.declared), names, target=target
         )
         schema = cls(drafted.to_json())
-        found = [name for name in schema._left_out() if not rules.skips(name)]
-        if found:
-            warnings.warn(
-                f"left out {', '.join(map(repr, found))}, which tells rows apart: name the columns to use with "
-                f"columns=[...] to use it, or leave it out with drop={found!r}",
-                errors.IdentifierWarning,
-                stacklevel=2,
-            )
+        warn_of_left_out([name for name in schema._left_out() if not rules.skips(name)], 2)
         return schema
 
     @classmethod
@@ -325,7 +317,7 @@ def encrypt(
 
 
 def _expect_total(schema: Schema, total: Sums, key: SecretKey) -> None:
-    """Checks the types of what is decrypted."""
+    """Checks the types of the arguments of `decrypt`."""
     expect_type(schema, "schema", Schema)
     expect_type(total, "total", Sums)
     expect_type(key, "key", SecretKey)

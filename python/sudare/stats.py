@@ -494,7 +494,7 @@ class Plan(JobPlan):
     """The choice of columns, and the treatment of missing values and rare categories."""
 
     encoding: str | None = None
-    """How the columns of the planned table became numbers, as JSON, for all tables of the plan."""
+    """The encoding of the planned table's columns, as JSON, for all tables of the plan."""
 
     @classmethod
     def of(
@@ -653,7 +653,7 @@ def plan(
 
     Columns are numbers, truth values, dates, or categories as text. Dates become days since 1970-01-01. A
     column of categories becomes a column of 0 and 1 for each category, whose mean is the share of its rows.
-    Columns that tell rows apart are left out with an `IdentifierWarning`: columns of at least 20 rows with
+    Columns that identify rows are left out with an `IdentifierWarning`: columns of at least 20 rows with
     text where nine in ten values differ, or with different integers under the name of an identifier, such as
     `patient_id`.
 
@@ -681,7 +681,7 @@ def plan(
     share_bits : int, optional
         From 1 to 12: results are precise enough for `release` to this number of bits.
     columns : sequence of str, optional
-        The columns to use. Columns that tell rows apart are used if they are named here.
+        The columns to use. Columns that identify rows are used if they are named here.
     drop : sequence of str, optional
         Columns to leave out.
     missing : {"refuse", "mean", "median", "most_frequent", "drop", "flag"} or dict, default "refuse"

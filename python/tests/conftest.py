@@ -1,4 +1,4 @@
-"""What tests share."""
+"""Fixtures of all tests."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import sudare
 
 @pytest.fixture(scope="session")
 def ctx() -> sudare.Context:
-    """An owner's context with keys."""
+    """Makes an owner's context with keys."""
     return sudare.Context(depth=3)
 
 
 @pytest.fixture(scope="session")
 def stranger() -> sudare.Context:
-    """Another owner's context under the same parameters."""
+    """Makes another owner's context under the same parameters."""
     return sudare.Context(depth=3)

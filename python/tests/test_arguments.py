@@ -1,4 +1,4 @@
-"""Arguments of other types than needed are refused before they are used."""
+"""Arguments of wrong types are refused before use."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_messages_name_argument_value_and_need() -> None:
         (lambda: sudare.Context(1, mode="fast"), "mode is 'fast': pass 'execute' or 'simulate'"),  # type: ignore[arg-type]
         (lambda: scoring.plan("a" * 99, 2), f"n_rows is '{'a' * 59}…: pass a whole number"),  # type: ignore[arg-type]
         (lambda: scoring.plan(10**5000, 2), "n_rows is a value of type int: pass a number from 0 to 4294967295"),
-        # A passphrase is never repeated.
+        # No message repeats a passphrase.
         (lambda: search.SecretKey("none", passphrase=b"abc"), "passphrase is of type bytes: pass text"),  # type: ignore[arg-type]
         (lambda: sudare.SecretKey.open("none", passphrase=b"abc"), "passphrase is of type bytes: pass text"),  # type: ignore[arg-type]
         (lambda: Client("http://me:abc@host:port", "token"), "url is not an address: pass one such as https://server.example"),

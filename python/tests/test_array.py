@@ -1,4 +1,4 @@
-"""Encrypted arrays beside NumPy."""
+"""Compares encrypted arrays with NumPy."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ shapes = hnp.array_shapes(min_dims=0, max_dims=3, max_side=6)
 
 @pytest.fixture(scope="module", params=["execute", "simulate"])
 def engine(request: pytest.FixtureRequest, ctx: sudare.Context) -> sudare.Context:
-    """Both ways to run a program."""
+    """Runs a test in simulation and in execution."""
     return ctx if request.param == "execute" else sudare.Context(3, mode="simulate")
 
 
 def close(context: sudare.Context, found: Any, expected: Any) -> None:
-    """`found` decrypts to `expected`."""
+    """Checks that `found` decrypts to `expected`."""
     assert isinstance(found, sudare.EncryptedArray)
     decrypted = context.decrypt(found)
     assert found.shape == decrypted.shape == np.shape(expected)

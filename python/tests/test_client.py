@@ -59,7 +59,7 @@ def test_results_are_those_of_the_command(client: Client, folder: Path, tmp_path
     assert model.read_bytes() == (folder / "local.ct").read_bytes()
     with pytest.raises(FileExistsError):
         training.result(model)
-    # The same again is the same job, also by its name.
+    # The same request returns the same job, also under its name.
     again = client.train(folder / "keys/evaluation.key", folder / "table.ct")
     assert again.id == training.id == client.job(training.id).id == client.jobs()[-1].id
     line = "predict --evaluation-key keys/evaluation.key --model local.ct -i rows.ct"
@@ -82,7 +82,7 @@ def test_receipts_are_those_of_the_pinned_server(client: Client, folder: Path, t
     assert said["result"] == blake3.blake3(result.read_bytes()).hexdigest()
     line = f"receipt check {result}.receipt --server-key {said['server_key']} --result {result}"
     assert "result" in run(folder, f"{line} --evaluation-key {files[0]} -i {files[1]}")
-    # For something else than was asked for, and of another server.
+    # A receipt for another request, and of another server.
     url, token = str(client._http.base_url), client._http.headers["authorization"].removeprefix("Bearer ")
     with Client(url, token) as other:
         with pytest.warns(errors.SecurityWarning, match=str(client._server_key)):

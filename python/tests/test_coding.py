@@ -95,7 +95,7 @@ def write(frame: pd.DataFrame, path: Path) -> None:
 
 
 def run(at: Path, line: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command, and returns what it writes."""
+    """Runs the command, and returns its output."""
     command = [sys.executable, "-m", "sudare", *line.split()]
     done = subprocess.run(command, cwd=at, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Services that a client cannot use: what it says, how soon, and when it tries again."""
+"""Services that a client cannot use: its message, its delay, and its retries."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_progress_is_told() -> None:
     count = len(context.keys.evaluation)
     assert calls[-1] == ("evaluation keys", count, count)
     assert [done for _, done, _ in calls] == sorted(done for _, done, _ in calls)
-    # Bars of tqdm, where it is installed.
+    # Bars of tqdm, if it is installed.
     assert sudare.Context(1, progress=True).keys
 
 

@@ -23,7 +23,7 @@ ITERATIONS = 5
 
 
 class Job(NamedTuple):
-    """A table and keys in files, and the model of one process."""
+    """Makes a table and keys in files, and the model of one process."""
 
     table: _native.Table
     keys: _native.EvaluationKeys
@@ -37,7 +37,7 @@ def table_of(rows: Floats) -> _native.Data:
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
-    """Batches of 300 rows, by weights of their classes, that four workers can share."""
+    """Plans batches of 300 rows with class weights, which four workers can share."""
     folder = tmp_path_factory.mktemp("job")
     random = np.random.default_rng(7)
     rows = random.normal(size=(600, 3))
@@ -81,7 +81,7 @@ def processes() -> ProcessPoolExecutor:
 
 
 def killing(victim: Callable[[], int], after: int) -> Callable[[str, int, int], None]:
-    """Kills a process once so many iterations are done."""
+    """Kills a process after `iterations` iterations."""
 
     def progress(what: str, done: int, total: int) -> None:
         assert (what, total) == ("training", ITERATIONS)
@@ -192,7 +192,7 @@ def test_keys_must_be_in_a_file_that_stays(job: Job, tmp_path: Path) -> None:
 
 def test_parts_travel_without_a_copy_and_are_checked(job: Job) -> None:
     trainer = _native.Trainer([job.table], job.keys)
-    # The first iteration takes no rows.
+    # The first iteration uses no rows.
     assert trainer.iteration == 1
     trainer.step()
     point = trainer.point()
@@ -227,7 +227,7 @@ def test_parts_travel_without_a_copy_and_are_checked(job: Job) -> None:
 
 
 def test_tasks_are_small(job: Job) -> None:
-    """Neither keys nor a table in a file travel with a task."""
+    """Tasks carry neither keys nor a table from a file."""
     task: tuple[Any, ...] = (distributed._file(job.keys), (0, 4), distributed._file(job.table))
     assert len(pickle.dumps(task)) < 1000
 
@@ -239,7 +239,7 @@ def test_tables_with_fewer_rows_are_trained_on_alike(tmp_path: Path) -> None:
     evaluation.save(tmp_path / "evaluation.key")
     keys = _native.EvaluationKeys.open(tmp_path / "evaluation.key")
     table = plan.encrypt(public, table_of(rows), path=tmp_path / "table.ct")
-    # The server does not see how many there are.
+    # The server does not see their number.
     whole = plan.encrypt(public, table_of(np.tile(rows, (6, 1))))
     assert table.rows == whole.rows == 600 and table.blocks == whole.blocks
     expected = sudare.linear_model.compute(table, keys).to_bytes()

@@ -1,11 +1,10 @@
-"""The documents hold: their blocks run as they stand and print what is shown.
+"""Runs the blocks of the documents, and compares their output with the pages.
 
-Blocks marked `python` and `sh` run in the order of the page, in a folder with the repository's
-`crates`. A title ending in `.py` names the file that a block is saved to; any other names the
-terminal that it is typed into, each a shell or a Python of its own. A `text` block right after
-another one is its output: numbers may differ by one unit of the last digit, `…` is anything.
-A comment before a block says why it is left out: `<!-- slow: WHY -->` for what `make test-full`
-runs, `<!-- not run: WHY -->` for the rest. `console` is for what changes the machine.
+Blocks marked `python` and `sh` run in the order of the page, in a directory with the repository's `crates`. A title
+that ends in `.py` names the file for the block. Any other title names its terminal, a shell or a Python of its own. A
+`text` block right after another block is its output: numbers may differ by one unit of the last digit, and `…`
+stands for anything. A comment before a block gives the reason to leave it out: `<!-- slow: WHY -->` for blocks that
+only `make test-full` runs, `<!-- not run: WHY -->` for others. Mark blocks that change the machine as `console`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ ELSEWHERE = {"README.md", "docs/interfaces.md"}
 # Pages whose programs in Rust are doctests of the crate `sudare`.
 RUST = {"README.md", "docs/start/rust.md"}
 LANGUAGES = {"python", "sh", "text", "console"}
-# Runs what comes as JSON lines and answers with what was printed, and the error if there is one.
+# Runs code from JSON lines, and responds with its output and its error, if any.
 INTERPRETER = """
 import contextlib, io, json, sys, traceback
 names = {"__name__": "__main__"}
@@ -82,7 +81,7 @@ def pages() -> list[str]:
 
 
 def check_output(found: str, expected: str) -> None:
-    """That `expected` stands for `found`."""
+    """Checks that `expected` describes `found`."""
 
     def pattern(part: str) -> str:
         if re.fullmatch(NUMBER, part):
@@ -100,7 +99,7 @@ def check_output(found: str, expected: str) -> None:
 
 
 class Terminal:
-    """A shell, and a Python in it once that is needed."""
+    """A shell, with a Python that starts when the first block needs it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -116,7 +115,7 @@ class Terminal:
                 cwd=self.folder,
             )
         assert self.python.stdin is not None and self.python.stdout is not None
-        # Lines are counted as in the page.
+        # Line numbers are the page's.
         print(
             json.dumps([page, "\n" * block.line + block.text]), file=self.python.stdin, flush=True
         )
@@ -144,7 +143,7 @@ class Terminal:
 
 
 def follow(page: str, folder: Path, *, slow: bool = False) -> None:
-    """Does what a page says."""
+    """Runs the blocks of a page."""
     (folder / "crates").symlink_to(ROOT / "crates")
     terminals: dict[str, Terminal] = {}
     try:
@@ -189,7 +188,7 @@ def test_diagrams_are_those_of_today() -> None:
 
 
 def test_blocks_say_what_they_are() -> None:
-    """No block escapes the tests by its name."""
+    """Checks that every block has a known language."""
     for page in [*pages(), "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md"]:
         allowed = LANGUAGES | ({"rust", "toml"} if page in RUST else set())
         for block in blocks(page):

@@ -1,4 +1,4 @@
-"""The programs in `examples` run as they stand, and check their results themselves."""
+"""Runs the programs in `examples`, which check their own results."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def test_names_must_tell_columns_apart() -> None:
     mixed = pd.DataFrame(values, columns=["a", "b", 3]).assign(w="x")
     with pytest.raises(errors.TableError, match="3"):
         simulated().fit(mixed, classes)
-    # Other than text, names count for nothing, as in scikit-learn.
+    # Only text names count, as in scikit-learn.
     assert simulated().fit(pd.DataFrame(values), classes).columns_.tolist() == ["x0", "x1", "x2"]
 
 
@@ -244,13 +244,13 @@ def test_labels_of_a_server_are_those_of_the_owner(rows: pd.DataFrame, classes: 
     own = owner.decrypt(result, keys.secret).score(values, text)
     other = LogisticRegression(**options).decrypt(result, keys.secret)
     assert other.classes_.tolist() == ["3", "8"]
-    # Labels are compared by what they are called.
+    # Labels are compared as text.
     assert own == other.score(values, text) == other.score(values, numbers) > 0.9
     calibrated = LogisticRegression(**options).decrypt(result, keys.secret, values, numbers)
     assert calibrated.classes_.tolist() == [3, 8] and calibrated.score(values, text) > 0.9
     with pytest.raises(errors.ArgumentError, match="knows"):
         other.score(values, np.where(classes, "yes", "no"))
-    # A class that is unknown counts as wrong, as in scikit-learn.
+    # An unknown class counts as wrong, as in scikit-learn.
     some = np.where(np.arange(120) < 12, "9", text)
     expected = sklearn.metrics.accuracy_score(some, other.predict(values))
     assert other.score(values, some) == pytest.approx(expected)
@@ -297,12 +297,12 @@ def test_the_penalty_counts_class_weights_as_scikit_learn_does(weight: float) ->
     three = classes + (values[:, 0] > 0.8)
     for labels, given in ((classes, {1: weight}), (three, {1: weight, 2: 2 * weight})):
         of_rows = np.array([given.get(label, 1.0) for label in labels.tolist()])
-        # Weights are small, where the polynomial is close to the sigmoid, and the penalty counts.
+        # Small weights, for which the polynomial is close to the sigmoid and the penalty matters.
         options: dict[str, Any] = {"C": 4 / of_rows.sum(), "tol": 1e-8}
         model = simulated(
             class_weight=given, C=options["C"], max_iter=30, sigmoid_range=6.0, calibrate=False
         ).fit(values, labels)
-        # Of several classes, each is told from all others, with the same weights of rows.
+        # Each class is separated from all others, with the same row weights.
         places = range(3) if labels is three else [1]
         for found, place in zip(model.coef_, places, strict=True):
             exact = sklearn.linear_model.LogisticRegression(**options)
@@ -311,7 +311,7 @@ def test_the_penalty_counts_class_weights_as_scikit_learn_does(weight: float) ->
 
 
 def test_owners_together_have_the_penalty_of_scikit_learn() -> None:
-    """Of a direction, `penalty / |basis|^2` is the strength of the penalty."""
+    """Returns the strength of the penalty on a direction, `penalty / |basis|^2`."""
     random = np.random.default_rng(5)
     values = random.normal(size=(90, 2))
     classes = np.where(values[:, 0] + random.normal(size=90) > 0, "late", "paid")

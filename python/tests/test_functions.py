@@ -1,4 +1,4 @@
-"""Functions of encrypted numbers beside NumPy."""
+"""Compares functions of encrypted numbers with NumPy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_functions_reach_the_error_that_they_state(
     function: functions.Function, expected: Callable[[Any], Any]
 ) -> None:
     start, end = function.interval
-    # Padding is 0, which is not in all intervals.
+    # Padding is 0, which some intervals lack.
     x = np.linspace(start, end, 75).reshape(25, 3)
     np.testing.assert_allclose(function.exact(x), expected(x), rtol=1e-12, atol=1e-12)
     assert np.abs(function.in_the_clear(x) - expected(x)).max() <= function.max_error * 1.01
@@ -166,7 +166,7 @@ def test_errors_are_predicted_for_arguments_in_the_interval(function: functions.
     assert program is not None
     x = np.random.default_rng(1).uniform(*function.interval, 256)
     error = ctx.decrypt(function(ctx.encrypt(x))) - function.in_the_clear(x)
-    # On the safe side: arguments are taken to fill the interval.
+    # Conservative, because arguments are assumed to fill the interval.
     assert -1 < program.outputs[0].log2_error - np.log2(error.std()) < 4
 
 

@@ -1,4 +1,4 @@
-"""Tables, comparisons and choices of encrypted integers beside NumPy's."""
+"""Compares tables, comparisons and choices of encrypted integers with NumPy's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encrypted integers beside NumPy's, reduced modulo t."""
+"""Compares encrypted integers with NumPy's, reduced modulo t."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_exhausted_depth_is_refused(ctx: sudare.IntegerContext) -> None:
     for attempt in refused:
         with pytest.raises(errors.LevelExhaustedError, match="level"):
             attempt()
-    # What has no level to take may still be too much for the errors.
+    # An operation without a level may still exceed the error budget.
     z = y
     with pytest.raises(errors.LevelExhaustedError, match="bootstrap"):
         for _ in range(60):
@@ -310,7 +310,7 @@ def test_contexts_explain_themselves_before_there_are_keys() -> None:
     assert "from -32768 to 32768" in str(explained)
     assert context.slots == explained.slots
     assert repr(context) == "IntegerContext(bgv, t=65537, no keys yet)"
-    # What was said of keys is so.
+    # The keys agree with their explanation.
     assert context.keys.evaluation.nbytes == explained.evaluation_key_bytes
     assert len(context.keys.evaluation) == explained.evaluation_keys
     x = context.encrypt([300, -2])
@@ -680,7 +680,7 @@ def test_arguments_of_another_kind_are_refused() -> None:
 
 
 class Program:
-    """Random operations beside big integers."""
+    """Compares random operations with big integers."""
 
     def __init__(self, context: sudare.IntegerContext, seed: int) -> None:
         self.context = context
@@ -702,7 +702,7 @@ class Program:
         return np.asarray(found).astype(holds[self.random.integers(len(holds))])
 
     def element(self, shape: tuple[int, ...]) -> Any:
-        """What can be encrypted."""
+        """Reduces values to the range of the context."""
         if self.context.signed:
             return self.values(shape, -(self.t // 2), self.t // 2)
         return self.values(shape, 0, self.t - 1)

@@ -1,4 +1,4 @@
-"""Keys as values: files, pickle, and what never leaves the owner."""
+"""Keys as values: files, pickles, and secrets that stay with the owner."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def test_evaluation_keys_travel_beside_the_pickle_without_a_copy(ctx: sudare.Con
     assert time.perf_counter() - start < 0.01
     assert len(data) < 500
     (buffer,) = buffers
-    # The very bytes that the keys compute with.
+    # The same bytes that the keys compute with.
     assert buffer.raw().obj is keys.to_bytes()
     assert pickle.loads(data, buffers=buffers).key_id == keys.key_id
-    # As Dask hands them over: at any offset, and only to be read.
+    # Dask passes buffers at any offset, read-only.
     shifted = memoryview(b"x" + bytes(buffer.raw()))[1:]
     assert pickle.loads(data, buffers=[shifted]).key_id == keys.key_id
 
@@ -101,7 +101,7 @@ def test_keys_in_a_file_are_pickled_as_its_name(
     assert len(data) < 500 and path.name.encode() in data
     assert pickle.loads(data).key_id == keys.key_id
 
-    # A file of another owner takes the name: the mapped keys stay, and the pickle is refused.
+    # Another owner's file replaces the name: the mapped keys stay, and the pickle is refused.
     sudare.Context(depth=3).keys.evaluation.save(path, overwrite=True)
     with pytest.raises(errors.FileError, match="digest"):
         pickle.loads(data)
@@ -123,7 +123,7 @@ def test_a_mapped_file_that_changes_in_its_place_is_found_out(
     server = sudare.Context.from_keys(keys)
     x = server.attach(ctx.encrypt([1.5]))
     assert abs(ctx.decrypt(x * x)[0] - 2.25) < 1e-3
-    # Another file under the name is no change of the mapped one.
+    # A new file under the name does not change the mapped one.
     path.rename(tmp_path / "moved.key")
     path.write_bytes(b"something else")
     assert abs(ctx.decrypt(x * x)[0] - 2.25) < 1e-3
@@ -136,7 +136,7 @@ def test_a_mapped_file_that_changes_in_its_place_is_found_out(
             with pytest.raises(errors.FileError, match="written to.*open the new one"):
                 use()
         file.truncate(100)
-    # The process would end if it read beyond the end of the file.
+    # A read beyond the end of the file would kill the process.
     with pytest.raises(errors.FileError, match="100 bytes instead of"):
         x * x
     assert not (tmp_path / "copy.key").exists()
@@ -213,7 +213,7 @@ def test_keys_that_are_not_secure_warn(tmp_path: Path) -> None:
     ):
         with warns:
             read()
-    # Where nothing is encrypted, nothing is insecure.
+    # Without encryption, nothing is insecure.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sudare.Context.preset("n16-boot-real", insecure_log_n=10, mode="simulate")

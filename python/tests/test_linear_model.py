@@ -47,7 +47,7 @@ def bundled(name: str) -> tuple[pd.DataFrame, Floats]:
         LinearRegression(mode="simulate"),
         Ridge(mode="simulate"),
     ],
-    # Its table has more features than rows of a weight above 0, which least squares refuse.
+    # Its table has more features than rows with positive weight, which least squares refuse.
     expected_failed_checks=lambda estimator: (
         {"check_sample_weight_equivalence_on_dense_data": "features depend on each other"}
         if type(estimator) is LinearRegression
@@ -58,7 +58,7 @@ def test_conventions_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-# The training of the papers, whose weights can be followed step by step.
+# The training of the papers, whose weights can be computed step by step.
 PAPERS: dict[str, Any] = {
     "preparation": "scale",
     "max_iter": 5,
@@ -156,7 +156,7 @@ def test_heavy_classes_are_those_of_scikit_learn(weight: int) -> None:
 
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 4.0, 1: 1.0}])
 def test_class_weights_are_those_of_scikit_learn(class_weight: Any) -> None:
-    """The same objective, with the same `C` on standardised columns."""
+    """Minimises the same objective, with the same `C` on standardised columns."""
     rows, labels = bundled("lbw")
     scaled = (rows - rows.mean()) / rows.std(ddof=0)
     model = LogisticRegression(
@@ -226,7 +226,7 @@ def test_class_weights_are_checked() -> None:
 
 
 def test_execution_gives_what_simulation_gives() -> None:
-    """Within the bound that the plan has, whatever is done to the columns."""
+    """Checks errors against the plan's bound, for any transformation of the columns."""
     rows, labels = bundled("lbw")
     scale = np.append(1.0, rows.std(ddof=0))
     for own in ({}, {"preparation": "standardize", "max_iter": 4}, PAPERS):
@@ -271,7 +271,7 @@ def test_classes_may_be_of_any_type(names: list[Any], tmp_path: Path) -> None:
     second = model.predict_proba(rows)[:, 1]
     np.testing.assert_allclose(second, other.predict_proba(rows)[:, int(not flip)], atol=1e-9)
     np.testing.assert_allclose(model.predict_log_proba(rows), np.log(model.predict_proba(rows)))
-    # In a file they are text, and numbers again where all of them are.
+    # A file stores them as text. They are numbers again if all are.
     model.save(tmp_path / "model.json")
     opened = LogisticRegression.open(tmp_path / "model.json")
     found = json.loads((tmp_path / "model.json").read_text())["classes"]
@@ -360,7 +360,7 @@ def command(*args: object) -> dict[str, Any]:
 
 
 class Training:
-    """A table and its keys, in files."""
+    """Makes a table and its keys, in files."""
 
     def __init__(self, folder: Path) -> None:
         self.rows, self.labels = bundled("lbw")
@@ -390,7 +390,7 @@ def test_owner_and_server_work_apart(training: Training) -> None:
     scale = training.rows.std(ddof=0).to_numpy()
     for calibrate in (False, True):
         expected = clone(training.owner).set_params(mode="simulate", calibrate=calibrate)
-        # As is planned without the table.
+        # The same as a plan without the table.
         expected.set_params(sigmoid_range=8.0).fit(training.rows, training.labels)
         if calibrate:
             shuffled = np.random.default_rng(1).permutation(len(training.rows))
@@ -463,7 +463,7 @@ def test_keys_that_change_end_a_training_that_can_go_on(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the size of files")
 def test_a_full_disk_ends_a_training_that_can_go_on(training: Training, tmp_path: Path) -> None:
-    """A limit of the size of files stands for a disk that has no room."""
+    """Simulates a full disk by a limit on file sizes."""
     code = f"""
 import resource, signal, sys
 import sudare
@@ -553,7 +553,7 @@ def test_models_are_shared_to_the_bits_planned_for(tmp_path: Path) -> None:
         owner.decrypt(result, keys.secret, rows, labels)
     with pytest.raises(errors.ArgumentError, match="to be shared to 10 bits"):
         raw.decrypt(result, keys.secret, share=11)
-    # Those of the owner alone say so.
+    # A model for its owner alone states this.
     for alone in (raw, LogisticRegression().decrypt(result, keys.secret, rows, labels)):
         with pytest.warns(errors.SecurityWarning, match="share_bits"):
             pickle.dumps(alone)
@@ -608,7 +608,7 @@ def test_weights_after_each_iteration_are_kept_if_asked_for(
     assert not hasattr(clone(model).set_params(history=False).fit(training.rows, training.labels),
                        "history_")
 
-    # As the command keeps it, also in states.
+    # The same as the command stores, also in states.
     states = tmp_path / "states"
     result = compute(training.table, training.keys.evaluation, checkpoint=states, history=True)
     (states / "iteration-000005.ct").unlink()
@@ -691,7 +691,7 @@ def test_least_squares_of_columns_of_any_size(mode: Any, seed: int) -> None:
         np.testing.assert_allclose(model.predict(rows), expected, atol=within)
         tolerance = (1e-7 + 1e-8 * number) * np.abs(twin.coef_).max()
         np.testing.assert_allclose(model.coef_ * spread, twin.coef_, atol=tolerance)
-        # A penalty of one size for columns of all sizes: of the small ones nothing is left.
+        # One penalty for columns of all sizes leaves nothing of the small ones.
         centred = rows - rows.mean(axis=0)
         ridge = Ridge(alpha=2.0, mode=mode, insecure_log_n=SMALL).fit(rows, targets)
         sizes = np.sqrt(np.sum(centred**2, axis=0) + 2.0)

@@ -39,7 +39,7 @@ def layers(sizes: list[int], seed: int = 0) -> list[tuple[Any, Any]]:
 
 
 def twin(parts: list[tuple[Any, Any]], x: Any) -> Any:
-    """What the network computes, by NumPy."""
+    """Computes the network by NumPy."""
     for weights, bias in parts[:-1]:
         x = (x @ weights.T + bias) ** 2
     weights, bias = parts[-1]
@@ -206,7 +206,7 @@ def test_weights_are_hidden_from_the_server() -> None:
     samples = np.random.default_rng(6).uniform(-1, 1, (3, 6))
     owner = nn.plan_hidden(network, calibration=samples, precision_bits=12)
     explanation = owner.explain()
-    # As many diagonals as rows, rounded up, and the biases.
+    # One diagonal for each row, rounded up, and the biases.
     assert explanation.weights == 8 + 1 + 4 + 1
     secret, keys = owner.make_keys()
     weights = owner.encrypt_weights(secret, network)
@@ -215,7 +215,7 @@ def test_weights_are_hidden_from_the_server() -> None:
     key_bytes = owner.to_bytes(keys)
     assert len(key_bytes) == explanation.key_bytes
 
-    # The server has the outline and bytes, the outline no weights.
+    # The server has bytes and the outline, which has no weights.
     server = nn.HiddenPlan(json.loads(json.dumps(owner.outline)))
     assert len(json.dumps(owner.outline)) < 500
     there = (server.keys_from_bytes(key_bytes), server.weights_from_bytes(weights))
@@ -237,7 +237,7 @@ def test_weights_are_hidden_from_the_server() -> None:
         owner.encrypt(secret, samples)
     with pytest.raises(errors.NnError):
         owner.encrypt(secret, samples[:1] + 9)
-    # Bounds of ranges are powers of two, which tell how large numbers are and no more.
+    # Bounds of ranges are powers of two, which reveal only magnitudes.
     ranges = owner.outline["ranges"]
     for size in [*ranges["input"], *ranges["activations"], ranges["output"]]:
         assert np.frexp(abs(size))[0] == 0.5, size
@@ -245,7 +245,7 @@ def test_weights_are_hidden_from_the_server() -> None:
     given = {"input": [-1.0, 1.0], "activations": [5.7], "output": 41.6}
     rounded = {"input": [-1.0, 1.0], "activations": [8.0], "output": 64.0}
     assert nn.plan_hidden(network, ranges=given).outline["ranges"] == rounded
-    # A block that adds its squares to what it takes, which the server computes by a layer of two inputs.
+    # A block that adds its squares to its inputs, computed by a layer of two inputs.
     block = nn.Network.describe([3], [{"residual": {"layers": [{"activation": "square"}]}}])
     squares = nn.plan_hidden(block, calibration=samples[:, :3], precision_bits=12)
     assert squares.explain().bootstrapping is None and squares.explain().seconds > 0
@@ -286,7 +286,7 @@ def image_network() -> tuple[nn.Network, Any]:
 
 @pytest.mark.parametrize("hidden", [False, True])
 def test_samples_come_flat_or_in_the_shape_of_the_network(hidden: bool) -> None:
-    """Images with channels last, or of other sizes, have as many numbers and other results."""
+    """Refuses images with channels last or of other sizes, whose number of values is the same."""
     network, x = image_network()
     if hidden:
         secret_weights = nn.plan_hidden(network, calibration=x)
@@ -326,7 +326,7 @@ def test_samples_come_flat_or_in_the_shape_of_the_network(hidden: bool) -> None:
 
 
 def test_samples_that_leave_the_ranges_are_not_encrypted() -> None:
-    """Inside the range of features, and outside that of a sum of them."""
+    """Tests samples inside the range of features, but outside the range of a sum of features."""
     layers: list[tuple[Any, Any]] = [([[1.0, 1.0]], [0.0]), ([[1.0]], [0.0])]
     network = nn.Network.dense(layers, activation={"tanh": {"degree": 9}})
     calibration = np.array([[1.0, -1.0], [-1.0, 1.0], [0.5, 0.25]])

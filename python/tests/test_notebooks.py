@@ -1,4 +1,4 @@
-"""What notebooks show: names to complete, values as tables, and progress; and the notebooks of the examples."""
+"""Tests completion, tables and progress in notebooks, and runs the notebooks of the examples."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MODULES = (
 
 
 def blocks() -> str:
-    """The Python blocks of the documents, and the examples."""
+    """Lists the Python blocks of the documents and the examples."""
     pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "python/README.md"]
     texts = [page.read_text(encoding="utf-8") for page in pages]
     found = [block for text in texts for block in re.findall(r"```python[^\n]*\n(.*?)```", text, re.S)]
@@ -94,7 +94,7 @@ TABLE = {"<b>age</b>": [31.0, 45.0, 52.0, 38.0], "dose": [1.0, 2.0, 2.5, 1.0], "
 
 
 def shown() -> dict[str, Any]:
-    """Values of each class that notebooks show, by a text that they show."""
+    """Makes values of each class with a notebook view, by a text in that view."""
     simulated = sudare.Context(depth=1, mode="simulate")
     integers = sudare.IntegerContext(65537, 1)
     summary = stats.run(TABLE)

@@ -43,7 +43,7 @@ class Graph:
         return name
 
     def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """A node of what the last one gave, or of these inputs."""
+        """Adds a node on the last output, or on these inputs."""
         output = f"t{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
         self.last = output
@@ -166,12 +166,12 @@ def test_models_compute_what_onnxruntime_does(tmp_path: Path, make: Any, seed: i
     network = nn.Network.load(path)
     assert network.input_shape == graph.shape
     expected = theirs(path, samples)
-    # Theirs are of single precision, and sums of large numbers may be small.
+    # onnxruntime uses single precision, and sums of large numbers may be small.
     atol = 2e-6 * max(np.abs(expected).max(), 1.0)
     np.testing.assert_allclose(network.predict(samples), expected, atol=atol, rtol=1e-5)
 
 
-# Of many samples, the largest takes as long as the others together.
+# The largest case takes as long as all others together.
 ENCRYPTED = [
     pytest.param(
         make, batch, marks=pytest.mark.slow if (make, batch) == (globally_pooled, 6) else ()
@@ -190,7 +190,7 @@ def test_encrypted_models_are_within_what_is_planned(tmp_path: Path, make: Any, 
     plan = nn.plan(network, batch, calibration=samples, precision_bits=12.0)
     some = samples[:batch]
     results, clear = plan.execute(some), plan.simulate(some[: plan.samples_per_run]).results
-    # Encryption adds what the plan says, the polynomials of activations what they are off by.
+    # The plan states the error of encryption, and polynomials of activations add theirs.
     assert np.abs(results[: len(clear)] - clear).max() < 6 * plan.explain().error
     squares = make in (images, with_constants, residual)
     expected = theirs(path, some)
@@ -239,7 +239,7 @@ def whole(*numbers: int) -> npt.NDArray[np.int64]:
 K, FLAT = floats(3, 2, 3, 3), N("Flatten", ["1"], ["y"])
 POOLED = [N("Flatten", ["2"], ["3"]), N("MatMul", ["3", "w"], ["y"])]
 
-# What exporters write, by the version of operators, the shape of samples, nodes and constants.
+# Output of exporters, by operator version, sample shape, nodes and constants.
 EXPORTED: dict[str, tuple[int, Case]] = {
     "an initializer through Identity": (
         17,
@@ -683,7 +683,7 @@ PARTS = {name: floats(2, seed=seed) for seed, name in enumerate("sbm")} | {
 }
 SAMPLES = np.arange(1, 5, dtype=np.float32)[:, None]
 
-# What ONNX defines otherwise than the layers that these would be without a closer look.
+# Models that look like supported layers, but that ONNX defines differently.
 SILENT: dict[str, tuple[int, int | str, Case, str]] = {
     "BatchNormalization in training": (15, "b", ((2, 4, 4), [N("BatchNormalization", ["x", "s", "b", "m", "v"], ["1", "rm", "rv"], training_mode=1), FLAT], PARTS), "outputs|training"),
     "BatchNormalization in training, with one output": (15, "b", ((2, 4, 4), [N("BatchNormalization", ["x", "s", "b", "m", "v"], ["1"], training_mode=1), FLAT], PARTS), "training mode"),
@@ -761,7 +761,7 @@ def test_random_nodes_are_computed_alike_or_refused(tmp_path: Path, seed: int) -
     path, count, start = tmp_path / "model.onnx", int(any_of(1, 4)), shape
     samples = rng.uniform(-1, 1, (count, *shape)).astype(np.float32)
     agreed = refused = 0
-    # A node that is possible for onnxruntime stays, so that later ones meet it.
+    # Keep nodes that onnxruntime accepts, so that later ones use them.
     for step in range(40):
         operator, inputs, attributes = any_of(*makers)()
         node = N(operator, inputs, [f"t{step}"], **attributes)
@@ -773,7 +773,7 @@ def test_random_nodes_are_computed_alike_or_refused(tmp_path: Path, seed: int) -
                 path, SILENCE, providers=["CPUExecutionProvider"]
             )
             (results,) = session.run(None, {"x": samples})
-        except Exception:  # Of any class: what onnxruntime refuses is no model.
+        except Exception:  # Any exception: a model that onnxruntime refuses is invalid.
             continue
         try:
             found = nn.Network.load(path).predict(samples)
@@ -816,7 +816,7 @@ def test_weights_beside_the_model(tmp_path: Path) -> None:
     save("model.onnx.data")
     compare(path, (6,))
     data = folder / "model.onnx.data"
-    # In a directory of its own, and relative to where the program is.
+    # In another directory, and relative to the program's.
     before = Path.cwd()
     os.chdir(folder)
     try:

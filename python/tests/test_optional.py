@@ -21,7 +21,7 @@ FEATURES = [
 
 @pytest.mark.parametrize(("package", "extra", "code"), FEATURES)
 def test_errors_name_the_extra(package: str, extra: str, code: str) -> None:
-    # A name that stands for nothing in `sys.modules` cannot be imported.
+    # A name that is None in `sys.modules` cannot be imported.
     absent = f"sys.modules.update(dict.fromkeys(['{package}', '{package}.pyplot', '{package}.stable.v2']))"
     code = (
         f"import sys, sudare; {absent}\ntry:\n    {code}\n"

@@ -1,4 +1,4 @@
-"""Bytes that leave a client, and answers that a hostile server or a proxy gives it."""
+"""Bytes that leave a client, and responses of a hostile server or proxy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(folder: Path, line: str, **more: Any) -> None:
 
 
 class Listener:
-    """A server that keeps all that it gets: by `answer` what it answers to a request."""
+    """A server that stores all requests. `answer` makes its responses."""
 
     def __init__(self, answer: Callable[[str, str], tuple[int, dict[str, str], bytes]] | None = None) -> None:
         self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
@@ -176,7 +176,7 @@ def test_no_byte_of_a_wrong_file_leaves(folder: Path, call: str) -> None:
             if name in SECRET:
                 assert "secret key" in str(refused.value), name
             assert listener.requests == [], name
-        # The right file is looked for at the service, whatever that answers.
+        # The client queries the service for the right file, for any response.
         right = "model.json" if plain else RIGHT[collection]
         with pytest.raises(errors.RefusedError):
             send(client, folder, folder / right)
@@ -272,7 +272,7 @@ def test_redirects_are_not_followed(status: int, folder: Path) -> None:
 
 
 def endless(method: str, path: str) -> tuple[int, dict[str, str], bytes]:
-    """A job, whose events and result do not end where they should."""
+    """A job whose events and result have no end."""
     chunks = b"100000\r\n" + b"x" * (1 << 20) + b"\r\n"
     if path.endswith("/events"):
         return 200, {"transfer-encoding": "chunked"}, b"5\r\ndata:\r\n" + 20 * chunks + b"0\r\n\r\n"

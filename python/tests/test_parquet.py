@@ -1,4 +1,4 @@
-"""The command reads tables of Parquet as other programs write them."""
+"""Reads Parquet tables of other programs with the command."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ENCODINGS = {
 
 
 def predict(folder: Path) -> subprocess.CompletedProcess[str]:
-    """Scores of the rows of t.parquet: sums of all columns, each brought to a similar size."""
+    """Returns scores of the rows of t.parquet: sums of all columns, scaled to a similar size."""
     model = {
         "kind": "logistic regression",
         "weights": [0.0, *map(weight, COLUMNS)],
@@ -56,7 +56,7 @@ def predict(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def weight(name: str) -> float:
-    """A power of two, so that products are exact."""
+    """Returns a power of two, so that products are exact."""
     largest = np.abs(COLUMNS[name].astype(np.float64)).max()
     return float(2.0 ** -np.ceil(np.log2(largest)))
 
@@ -81,7 +81,7 @@ def test_all_that_pyarrow_writes_is_read(tmp_path: Path, codec: str, encoded: bo
     check(tmp_path)
 
 
-def test_what_pandas_and_polars_write_is_read(tmp_path: Path) -> None:
+def test_files_of_pandas_and_polars_are_read(tmp_path: Path) -> None:
     pl.DataFrame(COLUMNS).write_parquet(tmp_path / "t.parquet")
     check(tmp_path)
     frame = pd.DataFrame(COLUMNS)

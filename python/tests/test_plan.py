@@ -13,7 +13,7 @@ from sudare import EncryptedArray, errors
 
 
 def covariance(x: Any) -> Any:
-    """As `numpy.cov` of columns, with a divisor of n."""
+    """Computes `numpy.cov` of columns, with a divisor of n."""
     centred = x - x.mean(axis=0)
     return centred.T @ centred / len(x)
 
@@ -33,7 +33,7 @@ def test_a_planned_context_has_exactly_what_its_program_needs() -> None:
     assert result.level == explained.program.outputs[0].level
     np.testing.assert_allclose(context.decrypt(result), covariance(a), atol=1e-4)
     assert len(context.keys.evaluation) == explained.evaluation_keys
-    # A rotation that the program does not do has no key.
+    # A rotation that the program does not use has no key.
     with pytest.raises(errors.MissingKeyError):
         context.decrypt(context.encrypt(np.ones(7))[3] * 1.5)
 

@@ -57,7 +57,7 @@ def test_curves_are_those_of_scikit_learn(tmp_path: Path) -> None:
     assert roc.get_legend().get_texts()[0].get_text() == shown
 
 
-def test_what_is_drawn_on(tmp_path: Path) -> None:
+def test_axes_of_plots(tmp_path: Path) -> None:
     fitted, (rows, members) = model(tmp_path, history=False), table()
     assert not hasattr(fitted, "history_")
     (drawn,) = fitted.plot(rows, members)

@@ -1,4 +1,4 @@
-"""Rows of several owners: the journey of all of them, and what does not go together."""
+"""Rows of several owners: the whole journey, and files that do not belong together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def table() -> tuple[Any, Any]:
 
 
 def thirds(table: tuple[Any, Any]) -> list[tuple[Any, Any]]:
-    """The rows of each owner: the first has more, and the last those of one class alone."""
+    """Splits the rows among owners. The first has more, and the last has one class only."""
     rows, classes = table
     order = np.argsort(classes == "paid", kind="stable")
     parts = np.split(order, [300, 450])

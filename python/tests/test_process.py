@@ -1,4 +1,4 @@
-"""The process around: import, threads, Ctrl-C, forks, the command."""
+"""Tests the process: import, threads, Ctrl-C, forks, the command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 import sudare
 
-# Some seconds of native work: what comes before, and the call.
+# Some seconds of native work: the setup, and the call.
 LONG = {
     "keys": ("", "sudare.Context(15).keys"),
     "encryption of a table": (
@@ -41,8 +41,8 @@ LONG = {
         "stats.compute(table, keys.evaluation)",
     ),
 }
-# Seconds that a machine may take which does other things as well; by itself, it takes 0.03 for a
-# call and, with the end of the interpreter, 0.03 to 0.2 for a process.
+# Maximum seconds on a busy machine. An idle one takes 0.03 for a call, and 0.03 to 0.2 for a process with the end of
+# the interpreter.
 CALL_SECONDS, PROCESS_SECONDS = 0.6, 0.9
 
 
@@ -154,7 +154,7 @@ def test_an_uncaught_ctrl_c_ends_the_process(kind: str) -> None:
         assert "KeyboardInterrupt" in message
         return time.perf_counter() - start
 
-    # The interpreter's own end is in it, which other programs may delay.
+    # Includes the end of the interpreter, which other programs may delay.
     waited = seconds()
     for _ in range(2):
         waited = waited if waited < PROCESS_SECONDS else seconds()

@@ -1,4 +1,4 @@
-"""Ranges of encrypted arrays: results are right, or refused by execution and simulation alike."""
+"""Ranges of encrypted arrays: results are right, or both execution and simulation refuse them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_mean_of_squares_is_right_whatever_the_size(mode: Mode, size: float)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_has_no_room_is_refused_before_it_is_computed(mode: Mode) -> None:
+def test_results_without_room_are_refused_before_the_computation(mode: Mode) -> None:
     context = sudare.Context(depth=2, mode=mode)
     x = context.encrypt([1e6, 2.0])
     with pytest.raises(errors.OutOfRoomError, match=r"within\(low, high\)"):
@@ -74,7 +74,7 @@ def test_arguments_outside_of_an_interval_are_refused(mode: Mode) -> None:
     assert np.abs(context.decrypt(sigmoid(inside)) - sigmoid.exact([0.5, -5.9])).max() < 2e-3
     with pytest.raises(errors.OutsideIntervalError, match="sigmoid"):
         sigmoid(context.encrypt([0.5, 6.5]))
-    # Of a weighted sum only the worst case is known, which is taken on trust.
+    # Only the worst case of a weighted sum is known, and its user promises the interval.
     score = context.encrypt(np.full(50, 0.5)) @ np.where(np.arange(50) % 2, 1.0, -1.0)
     assert score.high is not None and score.high > 6
     assert abs(context.decrypt(sigmoid(score)) - 0.5) < 2e-3
@@ -145,7 +145,7 @@ def test_plans_are_made_for_what_is_declared() -> None:
 
 
 def test_constants_have_room_at_the_end_of_all_levels() -> None:
-    # Seven levels fill the ring that would otherwise be the smallest.
+    # Seven levels fill the smallest ring.
     absolute = sudare.functions.abs((-327680, -896), degree=127)
     ctx = sudare.Context.for_program(lambda x: absolute(x), [3], mode="simulate")
     x = np.array([-327680.0, -5000.0, -896.0])

@@ -1,4 +1,4 @@
-"""Values that others than the owner of the key may see."""
+"""Values that others may see."""
 
 import json
 import subprocess
@@ -56,14 +56,14 @@ def test_the_same_release_is_the_same_and_counts_once(tmp_path: Path) -> None:
     again = [context.release(result, bits=10) for _ in range(20)]
     assert all((shown == other).all() for other in again)
     assert secret.releases == (1, 1024)
-    # As many times computed, as many noises.
+    # Each computation has its own noise.
     others = [context.release(mean(context.encrypt(x)), bits=10) for _ in range(20)]
     assert len({other.tobytes() for other in others}) > 1
     assert secret.releases == (21, 1024)
     context.release(result, bits=9)
     assert secret.releases == (22, 1024)
 
-    # What was counted in memory goes with the key into its folder, and copies of it count there.
+    # Counts in memory are saved with the key, and copies of the key count on there.
     secret.save(tmp_path / "secret.key")
     ledger = tmp_path / f"{secret.key_id}.ledger"
     assert secret.ledger_path == ledger and ledger.exists()
@@ -90,7 +90,7 @@ def test_the_same_release_is_the_same_and_counts_once(tmp_path: Path) -> None:
         found = sudare.Context.from_keys(secret=alone).release(
             result, bits=10, largest_error=error
         )
-    # The noise is of the key: losing the ledger makes nothing fresh.
+    # The noise follows from the key, so a lost ledger does not change it.
     assert (found == shown).all()
 
 
@@ -123,10 +123,10 @@ def test_results_are_known_by_their_operations(context: sudare.Context) -> None:
     x = np.linspace(-1, 1, 300).reshape(100, 3)
     array = context.encrypt(x)
     shown = context.release(mean(array), bits=4)
-    # As a server gives it back.
+    # The result as a server returns it.
     received = sudare.EncryptedArray.from_bytes(mean(array).to_bytes())
     assert abs(context.release(received, bits=4) - shown).max() <= 2.0**-3
-    # Of the same shape and level, but computed otherwise.
+    # A result of the same shape and level from another computation.
     for other in ((array * array).sum(axis=0) * 0.01, (array * x).mean(axis=0), mean(array) * 1.0):
         with pytest.raises(errors.UnsupportedError, match="share_bits"):
             context.release(other, bits=1)
@@ -170,7 +170,7 @@ def test_functions_are_released_within_their_intervals() -> None:
     # Magnitudes of 1 and less are in an interval about 0.
     tanh = sudare.functions.tanh((-1, 1), precision_bits=10)
     sudare.Context.for_program(tanh, [(4,)], share_bits=4)
-    # Whose inputs nobody held to that.
+    # Its inputs may be larger.
     context = sudare.Context.for_program(tanh, [(4,)], mode="simulate")
     with pytest.raises(errors.UnsupportedError, match="share_bits"):
         context.release(tanh(context.encrypt(np.full(4, 0.5))), bits=1)
@@ -184,7 +184,7 @@ def test_errors_are_bounded_for_the_keys_that_there_are() -> None:
     def second(x: sudare.EncryptedArray) -> sudare.EncryptedArray:
         return x[21]
 
-    # Keys for any program turn by powers of two.
+    # Keys for any program rotate by powers of two.
     general = sudare.Context(depth=2).explain(second, [(64, 16)]).program
     own = sudare.Context.for_program(second, [(64, 16)]).explain().program
     assert general is not None and own is not None
@@ -213,7 +213,7 @@ def test_results_show_the_error_that_was_planned(context: sudare.Context) -> Non
     result = mean(x)
     assert result.log2_error == output.log2_error
     assert f"error=2^{output.log2_error:.1f}" in repr(result)
-    # Of what was not planned nothing is known, nor without a plan.
+    # Nothing is known about an unplanned program, or without a plan.
     detached = sudare.EncryptedArray.from_bytes(result.to_bytes())
     for other in (x, context.encrypt(np.ones(3)), detached):
         assert other.log2_error is None and "error" not in repr(other)
@@ -245,8 +245,7 @@ def test_statistics_are_released_to_the_bits_planned_for(tmp_path: Path) -> None
     assert isinstance(own, stats.Summary) and isinstance(shown, stats.Summary)
 
     def check(mean: Any) -> None:
-        """Whether means are multiples of 2^-10 of the largest distance from the true ones, that near
-        to them."""
+        """Returns whether means are multiples of 2^-10 of the largest distance, and within that of the true ones."""
         for name, found, exact in zip(table, mean, own.mean, strict=True):
             centre = table[name].mean()
             unit = np.abs(table[name] - centre).max() / 1024
@@ -296,7 +295,7 @@ def test_statistics_that_were_not_planned_for_it_are_not_released() -> None:
     result = stats.compute(plan.encrypt(table, keys.public), keys.evaluation)
     with pytest.raises(errors.ArgumentError, match="not precise enough"):
         stats.release(result, keys.secret, 12)
-    # A server could call the result that of another job, whose errors are smaller.
+    # A server could claim another job with smaller errors for the result.
     other = stats.plan((60, 2)).make_keys()
     with pytest.raises(errors.MismatchError, match="stats:60x3.*stats:60x2"):
         stats.release(result, other.secret, 4)

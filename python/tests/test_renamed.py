@@ -32,7 +32,7 @@ def test_old_names_warn(owner: Any, old: str, new: str) -> None:
     assert alias.__name__ == old and getattr(owner, new).__name__ == new
     with pytest.warns(DeprecationWarning, match=f"{old} will be removed: call {new} instead") as caught:
         with pytest.raises(TypeError):
-            # Nothing is called with this argument.
+            # The function is not called with this argument.
             alias(no_such_argument=None)
     assert caught[0].filename == __file__
 

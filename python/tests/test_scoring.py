@@ -59,7 +59,7 @@ def test_scores_are_those_of_the_model(
     rows = owner.plan.encrypt(x[["c", "a", "b"]], owner.keys.public, like=model, y=y)
     assert (rows.kind, rows.rows, rows.features) == ("predict", ROWS, FEATURES)
     by = owner.plan.encrypt_model(model, owner.keys.public) if encrypted else model
-    # What the server has.
+    # The server's files.
     rows, evaluation = pickle.loads(pickle.dumps((rows, owner.keys.evaluation)))
     steps: list[tuple[str, int, int]] = []
     result = scoring.compute(rows, by, evaluation, lambda *step: steps.append(step))
@@ -92,7 +92,7 @@ def test_models_are_scored_by_as_a_training_leaves_them() -> None:
     owner = LogisticRegression(max_iter=3, scorable=True, insecure_log_n=SMALL)
     keys = owner.plan(*x.shape).make_keys()
     encrypted = compute(owner.encrypt(x, y, keys.public), keys.evaluation)
-    # Any number of rows; the owner has no model yet, but has encrypted the table.
+    # Any number of rows. The owner has the table, but no model yet.
     new, known = table(3, rows=100)
     plan = scoring.Plan.of(keys.public, len(new))
     rows = plan.encrypt(new, keys.public, like=owner, y=known)
@@ -145,7 +145,7 @@ def test_files_are_those_of_the_command(
         np.testing.assert_allclose(values["scores"], expected, atol=1e-3)
         assert values["accuracy"] == pytest.approx(model.score(x, y), abs=1 / ROWS)
 
-    # And the other way, with a file that says how features are scaled.
+    # The reverse, with a file of the features' scales.
     encrypt = ["encrypt", "--public", public, "--force"]
     command(*encrypt, "--data", csv, "--like", plain, "-o", rows)
     command(*encrypt, "--model", plain, "-o", encrypted)
@@ -172,7 +172,7 @@ def test_fewer_rows_than_planned_are_scored(owner: Owner, model: LogisticRegress
 
 @pytest.mark.parametrize("trained", [False, True])
 def test_categories_and_several_classes_are_scored(trained: bool) -> None:
-    """By a model that is given, plain and encrypted, and by one that a training leaves."""
+    """Scores by a given model, plain and encrypted, and by the result of a training."""
     rng = np.random.default_rng(7)
     x = pd.DataFrame({"size": rng.normal(size=90), "ward": rng.choice(["a", "b", "c"], 90)})
     y = np.where(x["size"] > 0.4, "large", np.where(x["ward"] == "b", "other", "small"))
@@ -226,7 +226,7 @@ def test_what_cannot_be_scored_is_refused(owner: Owner, model: LogisticRegressio
     for share in (0, 17):
         with pytest.raises(errors.Error):
             scoring.plan(ROWS, FEATURES, probability_bits=share)
-    # Rows that were scaled otherwise, by either kind of model.
+    # Rows with another scaling, by either kind of model.
     other = plan.encrypt(x, keys.public, like=2 * x)
     for by in (model, plan.encrypt_model(model, keys.public)):
         scores = scoring.compute(other, by, keys.evaluation)

@@ -19,7 +19,7 @@ LOG_N = 10
 
 
 class World:
-    """The keys of a search, and its index in a folder."""
+    """Makes the keys of a search, and its index in a directory."""
 
     def __init__(self, folder: Path, rows: int, dimension: int, **options: Any) -> None:
         options.setdefault("insecure_log_n", LOG_N)
@@ -70,7 +70,7 @@ def test_scores_of_all_metrics_and_modes(tmp_path: Path) -> None:
         np.testing.assert_allclose(scores.values, expected[metric], atol=scores.largest_error)
         rows, values = scores.top_k(3)
         order = np.argsort(expected[metric] if metric == "euclidean" else -expected[metric])
-        # Distances are scored by their squares, and ranked and told as distances.
+        # Scores of distances are squares. Ranks and results are distances.
         similar = scores.values[rows] if metric != "euclidean" else np.sqrt(scores.values[rows])
         assert rows.tolist() == order[:3].tolist() and np.allclose(values, similar, rtol=1e-15)
         if metric == "euclidean":
@@ -112,7 +112,7 @@ def test_matches_with_payloads(tmp_path: Path, matches: int) -> None:
     world = World(tmp_path, 2500, 4, answer="matches", insecure_log_n=11, **options)
     length = world.plan.explain().block_rows
     rows = length + 100
-    # At both edges of the gap, on either side of it.
+    # On both sides of each edge of the gap.
     inside, outside = 0.951, 0.649
     similarity = np.full(rows, outside)
     # Matches at both ends of blocks and in between.
@@ -202,7 +202,7 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
 
 
 def found_payloads(folder: Path, payload: str, carried: Any, rows: int = 3) -> Any:
-    """What records carry, after a search that all match."""
+    """Returns the payloads of a search that all records match."""
     options: Any = {"at": 0.5, "margin": 0.3, "most": 4, "payload": payload}
     world = World(folder, 100, 2, answer="matches", mode="plain-index", **options)
     vectors = np.tile([1.0, 0.0], (rows, 1))

@@ -101,7 +101,7 @@ def test_a_description_is_that_of_pandas(summary: stats.Summary) -> None:
         summary.describe(frame.drop(columns="dose"))
 
 
-def test_what_follows_from_moments(summary: stats.Summary) -> None:
+def test_figures_from_moments(summary: stats.Summary) -> None:
     frame = pd.DataFrame(births()).astype(float)
     weighted = np.average(frame, axis=0, weights=frame["weight"])
     assert np.allclose(summary.weighted_mean("weight"), weighted, rtol=1e-5)
@@ -157,7 +157,7 @@ def test_matrices_have_named_rows_and_columns(summary: stats.Summary) -> None:
 
 
 def test_roles_are_separate(tmp_path: Path) -> None:
-    """What crosses between owner and server are files and pickles, and the server has no secret."""
+    """Exchanges files and pickles between owner and server. The server has no secret."""
     table = births()
     plan = stats.plan(table)
     keys = plan.make_keys()
@@ -173,7 +173,7 @@ def test_roles_are_separate(tmp_path: Path) -> None:
     assert isinstance(summary, stats.Summary)
     assert np.allclose(summary.mean, [np.mean(column) for column in table.values()], rtol=1e-4)
     assert b"weight" not in encrypted.to_bytes() and b"weight" not in answer
-    # With the keys alone, in another process.
+    # In another process with only the keys.
     again = stats.Plan.of(keys.public)
     assert again.job == plan.job == encrypted.job == f"stats:{ROWS}x4"
     assert sudare.EncryptedTable is stats.EncryptedTable is type(encrypted)
@@ -278,7 +278,7 @@ def test_bad_arguments_are_refused(summary: stats.Summary) -> None:
 
 
 def histograms(table: Any, bins: int, **options: Any) -> stats.Histograms:
-    """In a small ring, since the secure one for them is large."""
+    """Uses a small ring, because the secure one is large."""
     rows, columns = np.shape(table)
     native = sudare._native.TablePlan.histogram(rows, columns, bins, insecure_log_n=11)
     plan = stats.Plan(native, **options)
@@ -364,7 +364,7 @@ def test_histograms_with_edges_of_ones_choice() -> None:
 
 
 def test_exact_counts_are_planned() -> None:
-    """With parameters of more precision, which are those of a plan alone here."""
+    """Uses more precise parameters, which only a plan has here."""
     usual = stats.plan((100_000, 1), "histogram", bins=3)
     exact = stats.plan((100_000, 1), "histogram", bins=3, exact=True)
     assert exact.explain().security_bits >= 128
@@ -387,12 +387,12 @@ def test_large_whole_numbers_tell_no_groups_apart(library: str) -> None:
     plan = stats.plan((6, 1), "groups", by="id", groups=3)
     with pytest.raises(errors.ArgumentError):
         plan.encrypt(table, plan.make_keys().secret)
-    # As numbers they are what double precision makes of them.
+    # As numbers, they are rounded to double precision.
     assert stats.plan(table).job == "stats:6x2"
 
 
 def untold(found: Floats, true: Any, error: Floats) -> None:
-    """What is told is within its error, and what is not told is below it."""
+    """Checks that each figure is within its error, and that missing ones are below it."""
     true = np.asarray(true, dtype=np.float64)
     told = ~np.isnan(found)
     assert (np.abs(found - true)[told] <= error[told] + 1e-12 * np.abs(true[told])).all()
@@ -403,7 +403,7 @@ def untold(found: Floats, true: Any, error: Floats) -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e9])
 def test_groups_are_those_of_pandas_whatever_is_elsewhere(seed: int, unit: float) -> None:
-    """Groups of any size, one of them constant, one of a row, and one far from all others."""
+    """Tests groups of any size: one constant, one of a single row, and one far from all others."""
     rng = np.random.default_rng(seed)
     sizes = [30, 20, 1, 5, 12]
     parts = [
@@ -423,7 +423,7 @@ def test_groups_are_those_of_pandas_whatever_is_elsewhere(seed: int, unit: float
     assert np.isnan(found.variance[2]).all() and found.variance[3, 0] == 0
     others = [0, 1, 3, 4]
     untold(found.variance[others], twin.var().to_numpy()[others], found.variance_error[others])
-    # No group takes digits from another.
+    # No group costs digits in another.
     assert np.allclose(found.std[:2, 0], twin["x"].std()[:2], rtol=1e-3)
     tests = found.t_test(0, 1)
     expected = scipy.stats.ttest_ind(parts[0], parts[1], equal_var=False)
@@ -474,7 +474,7 @@ def test_extreme_columns_have_their_spread() -> None:
     assert np.isfinite(found.correlation).all() and found.variance[0] == np.inf
 
 
-def test_what_encryption_leaves_open_is_refused() -> None:
+def test_undecided_figures_are_refused() -> None:
     found = stats.run({"w": [-1.0, 1, -1, 1, -1, 1], "x": [1.0, 2, 3, 4, 5, 6], "c": [2.0] * 6})
     with pytest.raises(errors.ArgumentError, match="may not be positive"):
         found.weighted_mean("w")

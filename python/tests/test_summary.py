@@ -136,7 +136,7 @@ def test_logistic_regression_is_that_of_statsmodels(name: str) -> None:
     np.testing.assert_allclose(found.odds_ratios, np.exp(found.coefficients))
     np.testing.assert_allclose(found.odds_ratios_high, np.exp(found.high))
     np.testing.assert_allclose(found.per_std[1:], model.coef_[0] * X.std(ddof=0))
-    # The covariance is right for the coefficients as they are, by statsmodels too.
+    # The covariance is right at these coefficients, as in statsmodels.
     at = sm.Logit(y, sm.add_constant(X)).hessian(found.coefficients)
     np.testing.assert_allclose(found.standard_errors**2, np.diag(np.linalg.inv(-at)), rtol=1e-8)
 
@@ -190,7 +190,7 @@ def test_summaries_of_other_models_and_rows_are_refused() -> None:
     weighted = LogisticRegression(**simulated, class_weight="balanced").fit(X, y)
     with pytest.raises(errors.UnsupportedError, match="weights"):
         weighted.summary(X, y)
-    # All categories of a column depend on each other: only a penalty tells them apart.
+    # All categories of a column are linearly dependent. Only a penalty makes them unique.
     rows = pd.DataFrame({"group": list("abc") * 60, "x": np.arange(180.0) % 7})
     classes = (np.arange(180) % 5 > 2).astype(int)
     free = LogisticRegression(mode="simulate", C=np.inf).fit(rows, classes)

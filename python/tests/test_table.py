@@ -21,7 +21,7 @@ ROWS, COLUMNS = 50, ["age", "weight", "dose"]
 
 
 class Owner:
-    """A plan, its keys and the table that is planned for."""
+    """Makes a plan, its keys and its table."""
 
     def __init__(self) -> None:
         self.plan = TablePlan.statistics(ROWS, len(COLUMNS), insecure_log_n=11)
@@ -50,7 +50,7 @@ def result(owner: Owner, table: Table) -> Result:
 
 
 def check(owner: Owner, values: dict[str, Any]) -> None:
-    """Whether statistics are those of the owner's table."""
+    """Checks statistics against the owner's table."""
     assert values["columns"] == COLUMNS and values["rows"] == ROWS
     spread = owner.values.std(axis=0, ddof=1)
     assert np.allclose(values["mean"], owner.values.mean(axis=0), atol=1e-4 * spread.min())
@@ -111,7 +111,7 @@ def test_tables_and_results_are_picklable(
 
 
 def sudare(*args: object) -> Any:
-    """What a command prints, as JSON."""
+    """Runs a command, and returns its JSON."""
     command = [sys.executable, "-m", "sudare", *map(str, args), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -160,7 +160,7 @@ def test_files_of_the_command_line_are_taken(tmp_path: Path) -> None:
 
 
 def test_a_model_is_read(tmp_path: Path) -> None:
-    """Trained by the command line."""
+    """Trains by the command line."""
     rng = np.random.default_rng(2)
     x: Floats = rng.normal(size=(40, 2))
     members = (x[:, 0] > 0).astype(int).tolist()

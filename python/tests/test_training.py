@@ -1,4 +1,4 @@
-"""Trained models against those of scikit-learn: what is reached, with which tables."""
+"""Compares trained models with scikit-learn's, on several tables."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def auc(model: Any, rows: Any, classes: Any) -> float:
 
 
 def twin(**options: Any) -> Any:
-    """What scikit-learn makes of standardised columns."""
+    """Fits scikit-learn's model on standardised columns."""
     exact = sklearn.linear_model.LogisticRegression(max_iter=10_000, tol=1e-8, **options)
     return make_pipeline(StandardScaler(), exact)
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_defaults_are_as_good_as_scikit_learn(name: str) -> None:
-    """On rows that neither has seen, of four divisions of the table."""
+    """Compares both on held-out rows of four divisions of the table."""
     rows, classes = TABLES[name]()
     found: list[tuple[float, float]] = []
     expected: list[tuple[float, float]] = []
@@ -99,7 +99,7 @@ def standardised(rows: Floats) -> Floats:
 
 
 def converged(rows: Floats, classes: Any, **options: Any) -> LogisticRegression:
-    """After as many iterations as it takes, calibrated or not."""
+    """Compares both after enough iterations, calibrated or not."""
     own: dict[str, Any] = {"max_iter": 40, "sigmoid_degree": 7, **options}
     return LogisticRegression(mode="simulate", **own).fit(rows, classes)
 
@@ -114,7 +114,7 @@ def test_coefficients_are_those_of_scikit_learn(name: str, C: float) -> None:
     for preparation in ("whiten", "standardize"):
         model = converged(scaled, classes, C=C, preparation=preparation)
         np.testing.assert_allclose(model.coef_, expected, atol=tolerance)
-    # The same of columns as they are, and with the strength itself.
+    # The same for unchanged columns, and with `alpha`.
     model = converged(rows, classes, alpha=1 / (C * len(rows)))
     np.testing.assert_allclose(model.coef_ * rows.std(axis=0), expected, atol=tolerance)
     assert model.intercept_ == pytest.approx(
@@ -194,7 +194,7 @@ def test_several_classes() -> None:
     plain = clone(model).set_params(calibrate=False).fit(rows, names)
     last = np.column_stack([plain.intercept_, plain.coef_])
     np.testing.assert_allclose(model.history_[-1], last, atol=1e-9)
-    # One against all others, each as if there were two classes.
+    # Each class against all others.
     for place, name in enumerate(plain.classes_):
         alone = clone(plain).fit(rows, names == name)
         np.testing.assert_allclose(plain.coef_[place], alone.coef_[0], atol=0.05)
@@ -319,7 +319,7 @@ def test_categories_are_trained_on_a_server() -> None:
     np.testing.assert_allclose(
         loaded.predict_proba(frame), simulated.predict_proba(frame), atol=0.01
     )
-    # Rows of other categories are of another number of features.
+    # Rows of other categories have another number of features.
     with pytest.raises(errors.ShapeError, match="features"):
         owner.encrypt(frame.replace({"ward": {"south": "east"}}), classes, keys.public)
 
@@ -351,7 +351,7 @@ def test_missing_values(missing: Any) -> None:
         np.testing.assert_allclose(
             model.decision_function(gaps), model.decision_function(filled), atol=1e-9
         )
-    # A gap where there was none in the table to train on.
+    # A gap that the training table lacks.
     found = model.decision_function(gaps.assign(weight=np.nan))
     expected = model.decision_function(gaps.assign(weight=gaps["weight"].mean()))
     np.testing.assert_allclose(found, expected, atol=1e-9)
@@ -404,7 +404,7 @@ def test_the_sigmoid_is_fitted_to_the_table() -> None:
         clone(few).set_params(sigmoid_range=8.0).fit(rows, classes)
     with pytest.raises(errors.OutOfRoomError, match="widen the sigmoid's range"):
         clone(model).set_params(sigmoid_range=8.0).fit(rows, classes)
-    # Keys for the shape of a table alone do not have the range that it takes.
+    # Keys for a shape lack the range that the table needs.
     owner = clone(few).set_params(mode="execute", insecure_log_n=12)
     keys = owner.plan(*rows.shape).make_keys()
     with pytest.raises(errors.OutsideIntervalError):

@@ -1,4 +1,4 @@
-"""The owner's page, and where the command finds it."""
+"""Tests the command's search for the owner's page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def package(tmp_path: Path) -> Path:
 
 
 def export(package: Path, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """What `sudare web` of a package says as it exports its page."""
+    """Exports the page by `sudare web` of a package, and returns its output."""
     command = [sys.executable, "-m", "sudare", "--json", "web", "--server", SERVER]
     environment = {name: os.environ[name] for name in os.environ if name != "SUDARE_PAGE"}
     return subprocess.run(

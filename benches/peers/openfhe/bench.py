@@ -1,9 +1,8 @@
 #!/usr/bin/env python3.10
 """Times CKKS operations and bootstrapping of OpenFHE and prints one JSON line per operation.
 
-For the library's wheel, which is for Python 3.10 alone. Inputs are drawn afresh in every run of the
-program. Every result is decrypted and compared with what it should be; a wrong one makes the exit
-status 1.
+The library's wheel needs Python 3.10. Every run of the program draws fresh inputs. Every result is decrypted and
+compared with the expected one. A wrong result leads to exit status 1.
 """
 
 import argparse
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from statistics import median
 
-# Before the library is loaded: it reads the number of threads then.
+# The library reads the number of threads when it is loaded.
 PARSER = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 PARSER.add_argument("--params", required=True)
 PARSER.add_argument("--ops", default="")
@@ -28,14 +27,14 @@ os.environ["OMP_NUM_THREADS"] = str(OPTIONS.threads)
 
 import openfhe as fhe  # noqa: E402
 
-# The shortest time over which one run averages.
+# Minimum seconds over which one run averages.
 MIN_RUN = 2e-3
-# Bits below the scale that the worst slot of a right result may be.
+# Maximum loss of the worst slot of a right result, in bits below the scale.
 MARGIN_BITS = 26
-# Bits that the worst slot of a bootstrapping must have.
+# Minimum precision of the worst slot of a bootstrapping, in bits.
 LEAST_BOOTSTRAP_BITS = 8
-# Of the ephemeral secret of SPARSE_ENCAPSULATED; the library switches to it modulo q_0 and one
-# special prime, and does not say so through Python.
+# Weight of the ephemeral secret of SPARSE_ENCAPSULATED. The library switches to it modulo q_0 and one special prime,
+# which Python cannot query.
 EPHEMERAL_WEIGHT = 32
 # Bits of the library's special primes.
 SPECIAL_BITS = 60
@@ -45,7 +44,7 @@ MATRIX_LEVELS = [3, 3]
 
 @dataclass(frozen=True)
 class Set:
-    """Sizes as the library takes them: primes of `scale_bits`, the lowest of 60 bits."""
+    """Sizes as arguments of the library: primes of `scale_bits`, the lowest of 60 bits."""
 
     log_n: int
     depth: int
@@ -58,7 +57,7 @@ class Set:
 SETS = {
     "n15-q610": Set(15, 10, 55, 3),
     "n16-d24": Set(16, 24, 45, 3),
-    # The deepest chain of 50-bit primes that the library allows at 128 bits.
+    # The deepest chain of 50-bit primes that the library accepts at 128 bits.
     "n16-stc-first": Set(16, 27, 50, 6, bootstraps=True),
 }
 
@@ -100,7 +99,7 @@ def distances(got: list[complex], want: list[complex]) -> list[float]:
 
 
 def times_ms(runs: int, call) -> list[float]:
-    """Milliseconds of one call in each run, after a warm-up."""
+    """Returns the milliseconds of one call in each run, after a warm-up."""
     repeats = 1
     while True:
         start = time.perf_counter()
@@ -119,7 +118,7 @@ def times_ms(runs: int, call) -> list[float]:
 
 
 def line(made, keys, chosen: Set, op: str, times: list[float], **more) -> dict:
-    """What every line has; the number of special primes is read off the size of a key."""
+    """Returns the common fields of all lines. The size of a key shows the number of special primes."""
     log_q = math.log2(made.GetElementParams().GetModulus())
     key = made.GetEvalMultKeyVector(keys.secretKey.GetKeyTag())[0]
     rows = len(fhe.Serialize(key, fhe.BINARY)) / (2 * chosen.digits * 8 << chosen.log_n)

@@ -1,5 +1,7 @@
-"""What TenSEAL makes of real numbers: prints a line of JSON for each operation, as the example
-`real_slots` of sudare does, of the same numbers."""
+"""Prints results of TenSEAL's operations on real numbers, a line of JSON for each operation.
+
+The example `real_slots` of sudare prints the same for the same numbers.
+"""
 
 import json
 

@@ -140,7 +140,7 @@ fn generate_keys(instance: &Instance) -> Result<()> {
         Ok(serial::write_evaluation_keys(file, &params, &keys, &label)?)
     })?;
     write(&own.join("secret.key"), Access::Owner, |file, path| {
-        secret::write((file, path), (&params, &secret), &label, None)
+        secret::write(file, path, &params, &secret, &label, None)
     })
 }
 

@@ -209,7 +209,7 @@ impl Case {
         })?;
 
         let stages = stages(self.plan.spec().order);
-        // Just before what they are compared with: machines have their phases.
+        // Just before the runs that they are compared with, because machines have phases.
         let rates = options.profile.then(|| rates::measure(self.params.rlwe().basis()));
         let mut whole = Vec::new();
         let mut times = vec![Vec::new(); stages.len()];

@@ -76,7 +76,7 @@ pub trait Operation: ValueEnum + Copy + PartialEq + 'static {
     fn alone(self) -> Option<&'static str>;
 
     /// Decides whether the operation may run with one that runs only with its own kind.
-    fn goes_with(self, other: Self) -> bool;
+    fn is_compatible_with(self, other: Self) -> bool;
 
     /// Lists the options that the operation uses, `--runs` excepted.
     fn options(self) -> &'static [&'static str];
@@ -127,7 +127,7 @@ impl Operation for Op {
         }
     }
 
-    fn goes_with(self, other: Self) -> bool {
+    fn is_compatible_with(self, other: Self) -> bool {
         self.family() == other.family()
     }
 

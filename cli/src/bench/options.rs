@@ -93,7 +93,7 @@ const LISTED: usize = 4;
 /// # Errors
 /// [`Error::Usage`] for the first conflict.
 pub fn check<O: Operation>(ops: &[O], given: &[(&str, bool)]) -> Result<()> {
-    let is_alone = |op: &O| !ops.iter().all(|&other| op.goes_with(other));
+    let is_alone = |op: &O| !ops.iter().all(|&other| op.is_compatible_with(other));
     if let Some(reason) = ops.iter().filter(|op| is_alone(op)).find_map(|op| op.alone()) {
         return usage(format!("{reason}: time other operations on their own"));
     }

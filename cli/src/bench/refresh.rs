@@ -357,7 +357,7 @@ mod tests {
         exact::{Modulus, Preset, Spec},
     };
 
-    /// 64 integers modulo 257 in a ring of so many coefficients.
+    /// Makes 64 integers modulo 257 in a ring of this number of coefficients.
     fn toy(log_n: u32) -> (Preset, BootstrapSpec) {
         let modulus = Modulus::new(257, 1).unwrap();
         let spec = Spec::uniform(log_n, modulus, 54.0, 13, 52.0, vec![55.0; 3]);

@@ -253,7 +253,7 @@ impl Session {
         self.ciphertext(runs, &self.products(), || Ok(evaluator.rescale(&product)?))
     }
 
-    /// An operation that moves slots.
+    /// Times an operation that moves slots.
     fn image(
         &self,
         runs: u32,

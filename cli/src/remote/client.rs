@@ -22,19 +22,23 @@ use ureq::{
 };
 
 /// Maximum time to connect.
+// TCP repeats a lost first packet after 1, 3, 7 and 15 seconds.
 const CONNECT: Duration = Duration::from_secs(20);
 /// Maximum time without data. Event streams send a sign of life every 15 seconds.
 const SILENCE: Duration = Duration::from_secs(90);
 /// Maximum time without an answer before a temporary failure becomes an error.
+// A server restarts, and a proxy reloads, in less time.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Time after which the user is told that there is no answer yet.
 const NOTICE: Duration = Duration::from_secs(2);
 /// The first pause after a failure; each is twice the one before.
+// Most failures pass at once, and the later pauses spare a server that restarts.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Environment variable that may hold a token.
 const TOKEN: &str = "SUDARE_TOKEN";
 /// Maximum size of the file of a token.
+// A token has about a hundred. A larger file is another one, such as a table.
 const MAX_TOKEN_BYTES: u64 = 4096;
 /// Maximum size of an answer in JSON. A server, or a proxy in its place, may send without an end.
 const MAX_JSON_BYTES: u64 = 16 << 20;
@@ -158,7 +162,7 @@ impl Patience {
             self.is_noticed = true;
             let left = PATIENCE.saturating_sub(waited).as_secs();
             match &error {
-                // Its text says what to do once there are no further attempts.
+                // The text of the last error has the remedy.
                 Error::Unreachable { url, problem } => say(format_args!(
                     "cannot reach {url}: {problem}; trying again for up to {left} s"
                 )),
@@ -189,7 +193,7 @@ impl Client {
     }
 
     /// Tells the user after a moment that the service has not answered, until the sender is dropped.
-    fn tell_of_silence(&self) -> Sender<()> {
+    fn report_silence(&self) -> Sender<()> {
         let (answered, answer) = mpsc::channel();
         let text = format!(
             "{} has not answered yet: check host and port; still waiting",
@@ -210,7 +214,7 @@ impl Client {
     ) -> Result<Response<Body>> {
         let mut patience = Patience::new();
         // A firewall may drop the packets to a wrong port, so the first attempt may last long.
-        let mut silence = (!self.connection.is_known()).then(|| self.tell_of_silence());
+        let mut silence = (!self.connection.is_known()).then(|| self.report_silence());
         loop {
             let answer = request();
             drop(silence.take());

@@ -89,7 +89,7 @@ impl Desk for Client {
         self.read(&blob.path, &blob.digest, file, |_, _| {}).map(|_| ())
     }
 
-    fn keep(&self, hold: &Hold, name: &str, state: &Path) -> Result<()> {
+    fn store_state(&self, hold: &Hold, name: &str, state: &Path) -> Result<()> {
         let state = Outgoing::open(state, &[Destination::States], false)?;
         self.put(hold, &format!("states/{name}"), &state)
     }
@@ -159,7 +159,7 @@ mod tests {
             let path = folder.path().join("file");
             fs::write(&path, file).unwrap();
             client.finish(&hold, &path).unwrap_err();
-            client.keep(&hold, "iteration-000002.ct", &path).unwrap_err();
+            client.store_state(&hold, "iteration-000002.ct", &path).unwrap_err();
             let none = listener.accept().unwrap_err();
             assert_eq!(none.kind(), std::io::ErrorKind::WouldBlock);
         }

@@ -190,7 +190,7 @@ fn tables_that_cannot_be_used() {
         fs::write(at.join("bad.csv"), text).unwrap();
         refused(at, ENCRYPT, parts);
     }
-    // A feature that is the same in every row does no harm, nor do semicolons.
+    // Neither a constant feature nor semicolons are a mistake.
     fs::write(at.join("bad.csv"), constant.replace(',', ";")).unwrap();
     sudare_at(at, ENCRYPT).ok();
     fs::remove_file(at.join("out.ct")).unwrap();
@@ -231,7 +231,7 @@ fn damaged_files() {
         let mut longer = whole.clone();
         longer.extend([0; 64]);
         try_bytes(&longer, &[name]);
-        // Claims of sections, of bytes of the file and of its header.
+        // False numbers of sections, of bytes of the file, and of bytes of its header.
         for field in [32, 40, 48] {
             for claim in [u64::MAX, 1 << 62, 1 << 40, 1 << 25] {
                 let mut bytes = whole.clone();
@@ -360,7 +360,7 @@ fn keys_and_tables_that_do_not_suffice() {
 
 /// Anyone with the public key can make one.
 #[test]
-fn results_that_are_none() {
+fn files_that_are_not_results() {
     let folder = folder();
     let at = folder.path();
     let open =
@@ -389,7 +389,7 @@ fn results_that_are_none() {
     let about = About::Train(Box::new(trained));
     let other = Note { columns: vec!["u".into()], rows: 20, about };
     let other = other.encrypt(&encryptor, &params).unwrap();
-    // Values would be half as large, or errors others than planned.
+    // Values would be half as large, or errors would differ from the plan.
     let keys = Arc::new(open("a/evaluation.key").evaluation_keys(&params).unwrap());
     let twice = items[0].scale() * Scale::from_f64(2.0);
     let scaled = Evaluator::new(&params, keys).unwrap().with_scale(&items[0], twice).unwrap();
@@ -548,7 +548,7 @@ fn models_that_cannot_be_read() {
     fs::write(at.join("bad.csv"), "u,v\n1,2\n").unwrap();
     refused(at, "evaluate --model model.json --data bad.csv", &["\"y\""]);
     fs::write(at.join("bad.csv"), "u,v,y\n1,2,1\n").unwrap();
-    // There is no ROC curve of one class.
+    // One class has no ROC curve.
     let of_one = sudare_at(at, "evaluate --model model.json --data bad.csv --json").json();
     assert!(of_one["accuracy"].is_f64() && of_one["auc"].is_null(), "{of_one}");
     refused(at, "demo --data t.csv", &["--target"]);

@@ -82,7 +82,7 @@ fn killed_at_random(kills: u32) {
     sudare_at(at, &line.replace("-o m.ct", "-o whole.ct").replace("state", "other")).ok();
     let whole = start.elapsed();
     let uninterrupted = fs::read(at.join("whole.ct")).unwrap();
-    // A generator of numbers, from the clock.
+    // A number generator, seeded by the clock.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let mut random = now.subsec_nanos() | 1;
     let mut done = 0;
@@ -103,7 +103,7 @@ fn killed_at_random(kills: u32) {
         running.kill().unwrap();
         let finished = running.wait().unwrap().success();
         wait_until_unlocked(at);
-        // Nothing that was done is lost: states only get later.
+        // No completed iteration is lost: states only advance.
         let states = states(at);
         let last = states.last().copied().unwrap_or(0);
         assert!(last >= done && states.len() <= 3 || finished, "{kill}: {states:?} after {done}");
@@ -118,7 +118,7 @@ fn killed_at_random(kills: u32) {
     let report = sudare_at(at, &line).json();
     assert_eq!(report["resumed_after"].as_u64(), Some(done.into()));
     assert!(model(at) == uninterrupted);
-    // And nothing is left of those that were killed.
+    // Killed processes leave no files.
     assert!(names(at).iter().all(|name| !name.ends_with(".part")), "{:?}", names(at));
     let weights = (1..=3).map(|iteration| format!("weights-00000{iteration}.ct"));
     let states = ["iteration-000002.ct", "iteration-000003.ct", "lock"].map(String::from);
@@ -147,14 +147,14 @@ fn states(at: &Path) -> Vec<u32> {
 
 #[cfg(unix)]
 #[test]
-fn killed_trainings_go_on() {
+fn killed_trainings_resume() {
     killed_at_random(4);
 }
 
 #[cfg(unix)]
 #[test]
 #[ignore = "minutes"]
-fn killed_trainings_go_on_however_often() {
+fn killed_trainings_resume_however_often() {
     killed_at_random(500);
 }
 
@@ -174,7 +174,7 @@ fn a_training_that_is_done_leaves_no_surplus_state() {
 }
 
 #[test]
-fn damaged_states_give_way_to_those_before() {
+fn damaged_states_fall_back_to_earlier_ones() {
     let folder = folder();
     let at = folder.path();
     let line = format!("{TRAIN} --checkpoint state");

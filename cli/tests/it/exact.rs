@@ -108,7 +108,7 @@ fn sets_for_all_coefficients_say_what_they_promise() {
     ] {
         assert_eq!(sudare(&format!("params {alias} --json")).json()["name"], name);
     }
-    // About the levels of the thesis, and the security that this has.
+    // The thesis's levels, approximately, and the security of this set.
     for (name, levels) in [("full-127", 7), ("full-257", 4), ("slim-127", 9), ("slim-257", 7)] {
         let set = sudare(&format!("params bfv-thesis-{name} --json")).json();
         assert_eq!(set["bootstrapping"]["levels_left"], levels, "{name}");
@@ -175,8 +175,7 @@ fn write_files(folder: &Path) {
     for (name, passphrase) in [("secret.key", None), ("sealed.key", Some(&passphrase))] {
         let mut file = Vec::new();
         let path = folder.join(name);
-        exact_files::write_secret((&mut file, &path), (&params, &secret), &label, passphrase)
-            .unwrap();
+        exact_files::write_secret(&mut file, &path, &params, &secret, &label, passphrase).unwrap();
         fs::write(path, file).unwrap();
     }
 }
@@ -226,7 +225,7 @@ fn files_of_integers_are_explained() {
         assert!(text.ok().stdout.contains(needed), "{}", text.stdout);
     }
     assert!(sudare_in(folder.path(), &["info", "x.ct"]).ok().stdout.contains("errors below 2^"));
-    // What is damaged is named, and what is of another scheme is explained as before.
+    // A damaged file is named, and a file of another scheme is explained as before.
     let whole = fs::read(folder.path().join("x.ct")).unwrap();
     for (bytes, needed) in
         [(&whole[..whole.len() - 1], "x.ct"), (&whole[..10], "x.ct"), (&[], "x.ct")]

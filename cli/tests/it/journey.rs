@@ -45,7 +45,7 @@ fn a_model_is_shared_to_the_bits_that_its_keys_were_made_for() {
     let key = key.unwrap();
     let notice = "counting starts at 0";
     assert!(begun.stderr.contains(notice) && begun.stderr.contains(&key), "{}", begun.stderr);
-    // The same again is the same, and counts once; other bits are another release.
+    // The same release has the same values and counts once. Other bits make another release.
     assert_eq!(share(10).stdout, begun.stdout);
     let ledger = format!("info keys/{key}.ledger --json");
     assert_eq!(sudare_at(at, &ledger).json()["releases"], 1);
@@ -54,13 +54,13 @@ fn a_model_is_shared_to_the_bits_that_its_keys_were_made_for() {
         assert!(!shared.stderr.contains(notice));
         let shared = shared.json();
         assert!(shared["values"].get("history").is_none());
-        // Nothing is said of means, and of ranges the power of two.
+        // The output has no means, and a power of two for each range.
         let shared = weights(&shared["values"]);
         assert!(shared.1.centers().iter().all(|&center| center == 0.0));
         assert!(shared.1.divisors().iter().all(|divisor| divisor.log2().fract() == 0.0));
         shared
     });
-    // In the coordinates of the training, where there are so many bits.
+    // Weights of prepared columns, which have this number of bits.
     let table = Table::bundled("lbw").unwrap();
     let spec = TrainSpec::recommended(189, 9, Preparation::Whiten).unwrap();
     let rows = Prepared::new(&table, &spec, 189, None).unwrap();
@@ -81,7 +81,7 @@ fn a_model_is_shared_to_the_bits_that_its_keys_were_made_for() {
     let text = sudare_at(at, &ledger.replace(" --json", "")).stdout;
     assert!(text.contains("2 of 1024"), "{text}");
 
-    // As many as there may be; what was shown may be shown again.
+    // The maximum number of releases. Earlier ones can be repeated.
     let path = at.join("keys/secret.key");
     let entries = Entries::read(&at.join(format!("keys/{key}.ledger"))).unwrap();
     let ledger = Ledger::beside(&path, entries.params, entries.key).unwrap();
@@ -89,7 +89,7 @@ fn a_model_is_shared_to_the_bits_that_its_keys_were_made_for() {
     ledger.count(&rest).unwrap();
     share(8).mistake(&["1024 releases", "make new keys"]);
     assert_eq!(share(10).stdout, begun.stdout);
-    // A ledger that is damaged counts nothing, so nothing is shown.
+    // A damaged ledger counts nothing, so nothing is shown.
     fs::write(ledger.path().unwrap(), "nonsense").unwrap();
     share(10).mistake(&["it is not a ledger of releases", "nothing is released"]);
 
@@ -152,7 +152,7 @@ fn model_is_trained(server: &Path) {
     assert_eq!((resumed["resumed_after"].as_u64(), &resumed["iterations"]), (Some(3), &5.into()));
     assert!(fs::read(server.join("resumed.ct")).unwrap() == bytes);
 
-    // Wherever the keys are and however much of them.
+    // Keys in memory, mapped or halved.
     for options in ["--map-keys", "--small-keys", "--map-keys --small-keys"] {
         let line = "train --evaluation-key evaluation.key -i table.ct -o again.ct --force";
         sudare_at(server, &format!("{line} {options}")).ok();
@@ -270,7 +270,7 @@ fn rows_weigh_by_their_class() {
         assert!(gap.abs() < 1e-4, "{last}");
     }
 
-    // Keys for given weights, and a command that gives none or none that can be.
+    // Keys for given weights, and commands with missing or invalid weights.
     run(&format!("{encrypt} --force")).mistake(&["given class weights", "--class-weight W,W"]);
     run(&format!("{encrypt} --force --class-weight 1,0")).mistake(&["expected positive numbers"]);
     run("keygen --params auto --for train:189x9 --out keys --force").ok();
@@ -400,7 +400,7 @@ fn values_of(folder: &Path, job: &str, encrypt: &str, decrypt: &str) -> Value {
 fn owners_finish_models_tests_and_quantiles() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    // y = 3 + 2 a but for a small disturbance; the group is where a is above 20.
+    // y = 3 + 2 a with a small disturbance. The groups are `a` above 20, and the rest.
     let row = |i: i32| {
         let y = f64::from(3 + 2 * i) + if i % 2 == 0 { 0.5 } else { -0.5 };
         format!("{},{i},{y},{}\n", if i > 20 { 7 } else { -1 }, 1 + i % 3)
@@ -416,14 +416,14 @@ fn owners_finish_models_tests_and_quantiles() {
     let found = values_of(folder, "stats:40x4", "", options);
     let fit = &found["least_squares"];
     assert_eq!((&fit["target"], &fit["predictors"][1]), (&"y".into(), &"a".into()));
-    // Groups and weights explain little beside a.
+    // Groups and weights explain little in addition to a.
     assert!((fit["coefficients"][1].as_f64().unwrap() - 2.0).abs() < 0.05);
     assert!(fit["r_squared"].as_f64().unwrap() > 0.999);
     let weight = |i: i32| f64::from(1 + i % 3);
     let total: f64 = (1..=40).map(weight).sum();
     let weighted: f64 = (1..=40).map(|i| weight(i) * f64::from(i)).sum();
     close(&found["weighted_mean"][1], weighted / total);
-    // The mean of a is 20.5, that of y twice this and 3.
+    // The mean of a is 20.5, and the mean of y is 3 more than twice this.
     close(&found["t_test"]["difference"], 20.5 - 44.0);
 
     let found = values_of(folder, "groups:40x3x2", "--by g", "--t-test -1,7");
@@ -431,7 +431,7 @@ fn owners_finish_models_tests_and_quantiles() {
     assert_eq!(found["count"], serde_json::json!([20, 20]));
     close(&found["sum"][0][0], 210.0);
     close(&found["mean"][1][0], 30.5);
-    // The variance of 20 whole numbers in a row is 35.
+    // The variance of 20 consecutive whole numbers is 35.
     close(&found["variance"][1][0], 35.0);
     close(&found["t_test"][0]["t"], -20.0 / 3.5f64.sqrt());
     close(&found["t_test"][0]["degrees_of_freedom"], 38.0);
@@ -461,7 +461,7 @@ fn owners_finish_models_tests_and_quantiles() {
     encrypt("--edges log").mistake(&["\"g\"", "positive"]);
     encrypt("--edges 0,1,2").mistake(&["4 bins need 5"]);
     encrypt("--edges 0,2").mistake(&["three or more"]);
-    // The last for all counts, and that of a column before it.
+    // The last option sets all columns, and one before it a single column.
     encrypt("--edges quantile --edges a=0,5,15.5,30,39").ok();
     let line = "stats --evaluation-key keys/evaluation.key -i t.ct -o r.ct --force";
     sudare_at(folder, line).ok();
@@ -481,7 +481,7 @@ fn owners_finish_models_tests_and_quantiles() {
     sudare_at(folder, "keygen --params auto --for groups:40x3x1 --out keys --force").ok();
     encrypt("--by g").mistake(&["2 groups", "--for groups:40x3x2"]);
 
-    // Zeros of both signs are one group. Numbers too large for exact ones stay apart, as texts.
+    // Zeros of both signs are one group. Keys too large to be exact stay separate, as text.
     fs::write(folder.join("t.csv"), "g,a\n-0,1\n0,2\n-0.0,3\n1,10\n2,20\n").unwrap();
     let found = values_of(folder, "groups:5x1x3", "--by g", "");
     assert_eq!(found["count"], serde_json::json!([3, 1, 1]));
@@ -530,7 +530,7 @@ fn the_demo_runs_all_roles() {
     assert_fields(&uis, &fields);
     assert_eq!((&uis["rows"], &uis["iterations"]), (&575.into(), &3.into()));
     assert!(sudare("demo").ok().stdout.contains("scikit-learn"));
-    // As the papers train: the model names the larger class alone.
+    // The training of the papers: the model predicts the larger class only.
     let paper = sudare("demo --paper --json").json();
     assert_eq!(paper["accuracy"], paper["largest_class"]);
     assert!((paper["auc"].as_f64().unwrap() - 0.697).abs() < 1e-3, "{paper}");

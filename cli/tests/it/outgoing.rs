@@ -154,8 +154,7 @@ fn write_integers(at: &Path, scheme: Scheme, name: &str) {
     for (ending, passphrase) in [("", None), ("-sealed", Some(&passphrase))] {
         let path = at.join(format!("{name}{ending}.key"));
         let mut file = Vec::new();
-        exact_files::write_secret((&mut file, &path), (&params, &secret), &label, passphrase)
-            .unwrap();
+        exact_files::write_secret(&mut file, &path, &params, &secret, &label, passphrase).unwrap();
         fs::write(path, file).unwrap();
     }
     let mut file = Vec::new();

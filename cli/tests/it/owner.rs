@@ -90,7 +90,7 @@ fn a_killed_process_1_can_begin_again() {
     let left = names(&made);
     assert!(left.len() == 3 && left.iter().all(|name| name.ends_with(".part")), "{left:?}");
     for name in left {
-        // Until the process is gone, which dies after the one that was killed.
+        // Wait until the process is gone, which ends after the killed one.
         File::options().append(true).open(made.join(name)).unwrap().lock().unwrap();
     }
     let mut again = crate::common::as_process_1().unwrap();
@@ -140,7 +140,7 @@ fn names_in_results_do_nothing_to_a_terminal() {
     let shown = sudare_at(at, &format!("{line} --json")).json();
     assert_eq!(shown["values"]["columns"][1], evil[1]);
 
-    // In a file of CSV names are no formulas either, and numbers stay as they are.
+    // A CSV file has no formulas in names, and unchanged numbers.
     sudare_at(at, &format!("{line} -o r.csv")).ok();
     let text = fs::read_to_string(at.join("r.csv")).unwrap();
     assert!(!acts(&text), "{text}");
@@ -184,7 +184,7 @@ fn with_passphrase(at: &Path, line: &str, passphrase: &str) -> Run {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A command that refuses earlier does not read it.
+    // A command that fails earlier does not read it.
     let _ = running.stdin.take().unwrap().write_all(passphrase.as_bytes());
     running.wait_with_output().unwrap().into()
 }
@@ -232,7 +232,7 @@ fn sealed_keys_do_what_clear_ones_do() {
     with_passphrase(at, keygen, "right").ok();
     let made = fs::read(at.join("made/secret.key")).unwrap();
     assert!(made.starts_with(b"\x89sealed\n"));
-    // Altered anywhere, and at absurd costs.
+    // Altered bytes anywhere, and absurd costs.
     for at_byte in [0, 8, 12, 16, 20, 30, 50, 70, 200, made.len() - 40, made.len() - 1] {
         let mut altered = made.clone();
         altered[at_byte] ^= 0x40;
@@ -292,7 +292,7 @@ fn nobody_to_ask_is_an_error() {
     let at = folder.path();
     with_passphrase(at, "key seal keys/secret.key", "right").ok();
     let line = "decrypt --secret keys/secret.key -i r.ct --json";
-    // A session of its own has no terminal.
+    // A new session has no terminal.
     let run = Command::new("setsid")
         .arg("--wait")
         .arg(env!("CARGO_BIN_EXE_sudare"))
@@ -319,7 +319,7 @@ fn another_public_key_is_refused_by_its_digest() {
     assert_eq!(sudare_at(at, "info made/public.key --json").json()["digest"], digest);
     let evaluation = sudare_at(at, "info made/evaluation.key --json").json();
     assert_eq!(evaluation["digest"], made["evaluation_key_digest"]);
-    // One of the same fingerprint is another key all the same.
+    // Another key with the same fingerprint is still another key.
     let forged = at.join("forged.key");
     let own = read_public(at, "made/public.key");
     let other = read_public(at, "keys/public.key");
@@ -337,7 +337,7 @@ fn another_public_key_is_refused_by_its_digest() {
     let wrong = "encrypt --public made/public.key --data t.csv -o f.ct --expect";
     sudare_at(at, &format!("{wrong} 12ab")).mistake(&["64 hexadecimal digits"]);
 
-    // What the forger's key encrypted does not decrypt to wrong numbers.
+    // Data encrypted under the forged key does not decrypt to wrong numbers.
     sudare_at(at, "encrypt --public forged.key --data t.csv -o f.ct").ok();
     sudare_at(at, "stats --evaluation-key made/evaluation.key -i f.ct -o g.ct").ok();
     sudare_at(at, "decrypt --secret made/secret.key -i g.ct").mistake(&["note"]);

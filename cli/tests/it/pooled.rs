@@ -134,7 +134,7 @@ fn models_of_several_owners_are_shared_on_their_word() {
     };
     decrypt("--share 6 ").mistake(&["rows of several owners", "--assume-range"]);
     decrypt("--assume-range ").mistake(&["--share"]);
-    // Nothing was counted before.
+    // No release was counted before.
     let scores = |model: &Value| -> Vec<f64> {
         let [weights, divisors] =
             ["weights", "divisors"].map(|name| numbers(&model["values"][name]));
@@ -162,7 +162,7 @@ fn owners_train_the_model_of_all_their_rows() {
     let server = f.at("server");
     let train = "train --evaluation-key evaluation.key -o model.ct";
     sudare_at(&server, &format!("{train}{} --checkpoint state", Folders::inputs("ct"))).ok();
-    // In any order, and from a state.
+    // Tables in any order, and a resumed training.
     let turned = " -i west.ct -i north.ct -i south.ct";
     let line = format!("{train}{turned} --checkpoint state --resume --force --json");
     assert_eq!(sudare_at(&server, &line).json()["resumed_after"], 5);
@@ -174,7 +174,7 @@ fn owners_train_the_model_of_all_their_rows() {
     let pooled = read(&holder.join("model.json"));
     assert_eq!(pooled["rows"], 189);
 
-    // The model of one owner who has all rows.
+    // The model of a single owner with all rows.
     let alone = tempfile::tempdir().unwrap();
     let at = alone.path();
     fs::write(at.join("t.csv"), &text).unwrap();
@@ -199,7 +199,7 @@ fn owners_train_the_model_of_all_their_rows() {
     let alone = run("evaluate --model m.json --data t.csv --json").json();
     assert!((quality["auc"].as_f64().unwrap() - alone["auc"].as_f64().unwrap()).abs() < 1e-3);
 
-    // What does not go together is refused.
+    // Files that do not belong together are refused.
     let train = |inputs: &str, parts: &[&str]| {
         let line = format!("train --evaluation-key evaluation.key -o x.ct {inputs}");
         sudare_at(&server, &line).mistake(parts);
@@ -249,7 +249,7 @@ fn owners_train_in_batches_by_weighed_classes() {
     fs::write(holder.join("t.csv"), &text).unwrap();
     let quality = sudare_at(&holder, "evaluate --model model.json --data t.csv --json").json();
     assert!(quality["auc"].as_f64().unwrap() > 0.72, "{quality}");
-    // Balanced, the model names the smaller class more often than the share of its rows.
+    // Balanced, the model predicts the smaller class more often than the share of its rows.
     let predicted = sudare_at(&holder, "predict --model model.json --data t.csv --json").json();
     let named = predicted["predicted"].as_array().unwrap();
     assert!(named.iter().filter(|class| **class == "0").count() > 60, "{predicted}");
@@ -291,7 +291,7 @@ fn the_holder_of_the_key_reads_statistics_of_all_rows() {
         "-i north.sums -i north.sums -i west.sums",
         &["belongs to \"north\"", "one file of each owner"],
     );
-    // Values, columns and categories that the schema does not have.
+    // Values, columns and categories that the schema lacks.
     let north = f.at("north");
     let sums = |text: &str, parts: &[&str]| {
         fs::write(north.join("bad.csv"), text).unwrap();
@@ -305,7 +305,7 @@ fn the_holder_of_the_key_reads_statistics_of_all_rows() {
     sums(&own.replace(first, &format!("1e300,{rest}")), &["\"age\"", "1e300", "bounds"]);
     sums(&own.replace("lwt", "weight"), &["lwt"]);
     sums(&own.replace(first, &format!(",{rest}")), &["\"age\"", "line 2"]);
-    // A schema of other bounds is another.
+    // A schema with other bounds is another schema.
     let schema = fs::read_to_string(north.join("schema.json")).unwrap();
     let mut other: Value = serde_json::from_str(&schema).unwrap();
     other["columns"][0]["kind"]["number"]["high"] = 1e6.into();

@@ -30,7 +30,7 @@ fn text_of(page: &str) -> String {
                 assert_eq!(count, 1, "{id}");
             }
         }
-        // Every number of a path is in the picture.
+        // Every number of a path lies inside the picture.
         if let Some(path) = node.attribute("d") {
             assert!(!path.contains("NaN") && !path.contains("inf"), "{path}");
         }
@@ -75,7 +75,7 @@ fn a_training_with_history_is_reported() {
         }
     }
 
-    // The figures are those of `evaluate`, and of the weights in the history.
+    // The figures agree with `evaluate`, and with the weights in the history.
     let figures = run(&format!("report --model m.json --data {LBW} --json")).json();
     let quality = run(&format!("evaluate --model m.json --data {LBW} --json")).json();
     for name in ["rows", "accuracy", "auc", "ks"] {
@@ -122,7 +122,7 @@ fn a_training_with_history_is_reported() {
     let printed = run(&format!("report --model m.json --data {LBW}"));
     assert_eq!(printed.ok().stdout, whole);
 
-    // Another table is not compared with training on it.
+    // Another table is not compared with a training on it.
     let lines = fs::read_to_string(LBW).unwrap();
     let some: Vec<&str> = lines.lines().step_by(2).collect();
     fs::write(at.join("some.csv"), some.join("\n")).unwrap();
@@ -155,7 +155,7 @@ fn a_model_without_history_is_reported_and_names_are_text() {
     assert_eq!(figures["weights"][0]["column"], evil);
     assert_eq!(whole.matches("role=\"img\"").count(), 3);
 
-    // A history must be that of the model.
+    // A history must belong to the model.
     for history in [
         serde_json::json!([[0.5, -2.0, 1e-3]]),
         serde_json::json!([[0.5], [0.5], [0.5], [0.5], [0.5]]),
@@ -172,7 +172,7 @@ fn a_model_without_history_is_reported_and_names_are_text() {
     sudare_at(at, "report --model bad.json --data <i>t.csv").mistake(&["history of 0 iterations"]);
     fs::write(at.join("one.csv"), format!("{evil},\"a&b\"\"'\u{1}\",</title><b>\n1,2,0\n"))
         .unwrap();
-    // Of one class there is no ROC curve.
+    // One class has no ROC curve.
     let one = page(at, "--model m.json --data one.csv");
     assert_eq!(one.matches("role=\"img\"").count(), 2);
 }

@@ -67,7 +67,7 @@ fn a_model_straight_from_training_scores_rows_as_it_is() {
     sudare_at(owner, "keygen --params auto --for train:189x9 --iterations 3 --predict --out keys")
         .ok();
     sudare_at(owner, "encrypt --public keys/public.key --data lbw.csv --target y -o table.ct").ok();
-    // As many rows as one likes, with columns in another order.
+    // Any number of rows, with columns in another order.
     let text = fs::read_to_string(LBW).unwrap();
     let turned = |line: &str| {
         let (first, rest) = line.split_once(',').unwrap();
@@ -201,7 +201,7 @@ fn rows_are_scored_by_a_model_that_is_given_plain_or_encrypted() {
     let weights: Vec<f64> = (0..10).map(|j| 0.5 * f64::from(j * j % 7 - 3) / 3.0).collect();
     let model = |weights: &[f64]| model_of(&table, &shown, weights);
     fs::write(owner.join("model.json"), model(&weights).to_string()).unwrap();
-    // Who has the rows needs the columns, the centers and the divisors alone.
+    // The owner of the rows needs only columns, centers and divisors.
     let inputs = serde_json::json!({
         "columns": table.columns(), "centers": shown.centers(), "divisors": shown.divisors(),
     });
@@ -246,7 +246,7 @@ fn rows_are_scored_by_a_model_that_is_given_plain_or_encrypted() {
 }
 
 #[test]
-fn what_cannot_be_scored_is_refused() {
+fn unusable_rows_for_scores_are_refused() {
     let f = Folders::new();
     let owner = f.owner();
     let keygen = "keygen --params auto --out keys --for";
@@ -315,7 +315,7 @@ fn scores_are_shared_to_the_bits_that_their_keys_were_made_for() {
     let error = largest(&shared, &own);
     assert!(error > 1e-4 && error <= 1.0 / 256.0, "{error}");
     assert!(shared.iter().all(|score| (score * 256.0).fract() == 0.0));
-    // The same release is the same, and counts once.
+    // The same release has the same values, and counts once.
     assert_eq!(numbers(&decrypt("--share 8 --json").json()["values"]["scores"]), shared);
     let ledger = format!("info keys/{}.ledger --json", keygen["key_id"].as_str().unwrap());
     assert_eq!(sudare_at(owner, &ledger).json()["releases"], 1);
@@ -372,7 +372,7 @@ fn statistics_are_shared_to_the_bits_that_their_keys_were_made_for() {
 
     stats("--for stats:189x9", "");
     decrypt("--share 1").mistake(&["--share 1", "make keys with --share 1"]);
-    // A named set that has not the precision.
+    // A named set without that precision.
     let line = "keygen --params n14 --for stats:189x9 --share 10 --out other";
     sudare_at(owner, line).mistake(&["shared to 10 bits", "more precision"]);
     assert!(!owner.join("other").exists());

@@ -106,7 +106,7 @@ fn scores_of_an_encrypted_index_are_ranked() {
         assert!((similarity - cosine(*row)).abs() < 1e-4, "{found}");
     }
 
-    // A deleted row is no longer among them, more rows are.
+    // A deleted row is missing, and new rows are there.
     vectors(&f.at().join("v.npy"), ROWS + 5);
     let made = f.index(&format!("--delete {}", expected[0])).json();
     assert_eq!((&made["rows"], &made["deleted"]), (&(ROWS + 5).into(), &1.into()));
@@ -116,7 +116,7 @@ fn scores_of_an_encrypted_index_are_ranked() {
         (&read["rows"], &read["nearest"][0]["row"]),
         (&(ROWS + 5).into(), &expected[1].into())
     );
-    // Remembered.
+    // The catalogue remembers the deleted rows.
     assert_eq!(f.index("").json()["deleted"], 1);
 }
 
@@ -133,7 +133,7 @@ fn matches_of_an_encrypted_index_carry_payloads() {
     f.search("-i q.ct --index index --answer count").ok();
     assert_eq!(f.open("")["matches"], 3);
 
-    // More than planned match.
+    // More matches than planned.
     let data = (0..ROWS).flat_map(|_| vector(7)).flat_map(|x| x.to_le_bytes()).collect();
     npy(&f.at().join("v.npy"), "<f8", &format!("({ROWS}, 4)"), data);
     f.index("--payloads p.npy").ok();
@@ -143,7 +143,7 @@ fn matches_of_an_encrypted_index_carry_payloads() {
     let told = read["matches"].as_array().unwrap().len() as u64;
     assert_eq!(told + read["crowded"].as_u64().unwrap(), ROWS as u64);
 
-    // Blocks that are missing or altered are named.
+    // The error names a missing or altered block.
     let block = f.at().join("index/block-00000.ct");
     let mut bytes = fs::read(&block).unwrap();
     let at = bytes.len() - 5000;
@@ -186,7 +186,7 @@ fn one_side_can_be_in_the_clear() {
 }
 
 #[test]
-fn what_cannot_be_searched_is_refused() {
+fn unusable_searches_are_refused() {
     let explain = |rest: &str| sudare(&format!("search explain --for 100x4 {rest}"));
     explain("--answer count --at 1.5 --margin 0.1").mistake(&["a threshold of 1.5", "-1 to 1"]);
     explain("--answer count --at -2 --margin 0.1").mistake(&["a threshold of -2"]);

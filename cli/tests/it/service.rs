@@ -88,7 +88,7 @@ fn state_is(state: &'static str) -> impl Fn(&Value) -> bool {
 /// What a server computes for a client is what the command computes, bit for bit; what it has is not
 /// sent again, and a command that is run again finds the job.
 #[test]
-fn results_are_those_of_the_command() {
+fn results_equal_the_command() {
     let at = origin();
     let service = Service::start(&[]);
     let token = service.token("clinic");
@@ -107,7 +107,7 @@ fn results_are_those_of_the_command() {
     same("train", train, &format!("train {train}"), "short.ct");
     let train = "--evaluation-key train/evaluation.key -i train.ct";
     let trained = same("train", train, &format!("train {train}"), "model.ct");
-    // By the model that the server has, and by the same one sent.
+    // Scores by a model on the server, and by the same model in a file.
     let rows = "--evaluation-key train/evaluation.key -i rows.ct --model";
     let line = format!("{rows} {}", trained["digest"].as_str().unwrap());
     same("predict", &line, &format!("predict {rows} local-model.ct"), "scores.ct");
@@ -115,14 +115,14 @@ fn results_are_those_of_the_command() {
     let line = format!("{rows} model.json");
     let plain = format!("{line} --plain-model");
     same("predict", &plain, &format!("predict {line}"), "plain.ct");
-    // The same again is the same job, and is there at once.
+    // The same request returns the same job, with its result.
     let line = format!("stats {stats} -o again.ct --json");
     let again = remote(&service, &token, &line).json();
     assert_eq!((&again["job"], &again["digest"]), (&first["job"], &first["digest"]));
     let jobs = remote(&service, &token, "status --json").json();
     assert_eq!(jobs.as_array().unwrap().len(), 5);
     assert!(jobs.as_array().unwrap().iter().all(|job| job["state"] == "done"));
-    // Ranges of a result are parts of it, and events of what has ended are its end.
+    // Ranges of a result are parts of it, and a finished job has one event, its end.
     let digest = first["digest"].as_str().unwrap();
     let headers = "Range: bytes=100-299\r\n";
     let part = service.send(&format!("GET /v1/results/{digest}"), &token, headers, 0, b"");
@@ -132,7 +132,7 @@ fn results_are_those_of_the_command() {
         service.get(&format!("/v1/jobs/{}/events", first["job"].as_str().unwrap()), &token);
     let text = String::from_utf8(events.body).unwrap();
     assert_eq!(text.matches("event: job").count(), 1, "{text}");
-    // What a job does not take any more can be removed, with its bytes.
+    // A file that no job uses can be removed, with its bytes.
     let keys = blake3::hash(&fs::read(at.join("stats/evaluation.key")).unwrap());
     remote(&service, &token, &format!("remove keys {keys}")).ok();
     assert!(!service.folder.join(format!("objects/clinic/{keys}")).exists());
@@ -159,7 +159,7 @@ fn groups_and_histograms_are_those_of_the_command() {
         run(&format!("remote {kind} {line} --url {url} --token-file token")).ok();
         let read = |name: &str| fs::read(at.join(name)).unwrap();
         assert!(read("remote.ct") == read("local.ct"), "{kind}");
-        // Another kind of job than the table is for.
+        // Another kind of job than the table's.
         let line = format!("remote train {line} --url {url} --token-file token --json");
         run(&line).mistake(&[job, "not a train job"]);
     }
@@ -189,12 +189,12 @@ fn uploads_are_resumed_and_misuse_is_refused() {
     assert_eq!(found.json()["about"]["kind"], "stats");
     assert_eq!(fs::read(service.folder.join("objects/clinic").join(&digest)).unwrap(), file);
     assert_eq!(service.append(&place, &token, file.len(), b"x", 1).problem(409), "UploadComplete");
-    // Some clients end by a part that is empty.
+    // Some clients end with an empty part.
     assert_eq!(service.append(&place, &token, file.len(), b"", 0).status, 204);
-    // It is not sent again, by whatever name.
+    // The file is not sent again, under any name.
     let again = service.begin("tables", &token, &digest, file.len());
     assert_eq!(again.header("upload-offset"), Some(&file.len().to_string()[..]));
-    // For others there is no such table, as for what nobody has.
+    // Other tenants get the same response as for a missing table.
     let foreign = service.get(&format!("/v1/tables/{digest}"), &other);
     let absent = service.get(&format!("/v1/tables/{}", "0".repeat(64)), &other);
     assert_eq!((foreign.problem(404), &foreign.body), (absent.problem(404), &absent.body));
@@ -217,7 +217,7 @@ fn requests_of_other_forms_are_refused(service: &Service, place: &str, [token, o
     assert_eq!(service.send(&patch, token, no_kind, 1, b"x").problem(415), "ContentType");
     assert_eq!(service.append(place, token, 7, b"x", 1).problem(409), "UploadOffset");
     let at_seven = format!("Tus-Resumable: 1.0.0\r\nUpload-Offset: 7\r\n{kind}");
-    // By a client that knows no other methods.
+    // A client without PATCH and DELETE.
     let posted = |over: &str| {
         let headers = format!("{at_seven}X-HTTP-Method-Override: {over}\r\n");
         service.send(&format!("POST {place}"), token, &headers, 1, b"x")
@@ -226,13 +226,13 @@ fn requests_of_other_forms_are_refused(service: &Service, place: &str, [token, o
     assert_eq!(posted("GET").problem(405), "Method");
     let here = service.send(&format!("HEAD {place}"), token, "Tus-Resumable: 1.0.0\r\n", 0, b"");
     assert!(here.header("upload-metadata").unwrap().starts_with("digest "));
-    // Names that are no text are those of nothing.
+    // Names that are not valid UTF-8 name nothing.
     for path in ["/v1/keys/%ff", "/v1/jobs/%ff/events", "/v1/work/%ff/1/files/1/1/1"] {
         assert_eq!(service.get(path, token).problem(404), "NotFound");
     }
-    // Nobody else has it.
+    // Other tenants do not have it.
     assert_eq!(service.append(place, other, 0, b"x", 1).problem(404), "NotFound");
-    // Whoever refuses speaks tus.
+    // Refusals have the headers of tus.
     for (head, token, status) in
         [(&patch[..], "", 401), ("POST /v1/keys", "", 401), (&format!("PUT {place}"), token, 405)]
     {
@@ -252,7 +252,7 @@ fn uploads_that_stand_still_keep_nobody_waiting() {
     const UPLOADS: usize = 600;
     let service = Service::start(&["--tenant-requests", "10000", "--tenant-open", "1000"]);
     let token = service.token("clinic");
-    // What stands still is given up after a minute.
+    // The server closes a stalled request after a minute.
     let begun = Instant::now();
     let standing: Vec<TcpStream> = (0..UPLOADS)
         .map(|number| {
@@ -287,7 +287,7 @@ fn upload_with_cuts(service: &mut Service, place: &str, token: &str, file: &[u8]
         if cuts == 10 {
             service.kill_and_restart();
         }
-        // What was sent before the break may still be on its way to the disk.
+        // Bytes sent before the break may still be on their way to the disk.
         let begun = Instant::now();
         let mut now = service.offset(place, token).unwrap();
         while now < at + sent && begun.elapsed() < Duration::from_millis(300) {
@@ -340,7 +340,7 @@ fn wrong_files_are_refused_by_their_headers() {
         assert!(!service.folder.join("uploads").join(id).exists());
         assert_eq!(service.offset(&place, &token), None);
     }
-    // One that comes byte by byte, so that some of it was taken.
+    // A request that arrives byte by byte, so that the server stores some of it.
     let digest = blake3::hash(&secret).to_string();
     let begun = service.begin("keys", &token, &digest, secret.len());
     let place = begun.header("location").unwrap().to_owned();
@@ -352,7 +352,7 @@ fn wrong_files_are_refused_by_their_headers() {
     let keys = fs::read(at.join("stats/evaluation.key")).unwrap();
     let table = fs::read(at.join("stats.ct")).unwrap();
     let public = fs::read(at.join("stats/public.key")).unwrap();
-    // The rest of a megabyte need not come.
+    // The rest of a megabyte may be missing.
     assert_eq!(send("tables", &keys, keys.len()).0.problem(422), "WrongKind");
     assert_eq!(send("keys", &table, table.len()).0.problem(422), "WrongKind");
     assert_eq!(send("keys", &public, public.len()).0.problem(422), "WrongKind");
@@ -366,10 +366,10 @@ fn wrong_files_are_refused_by_their_headers() {
     let token = lenient.token("clinic");
     let begun = lenient.begin("keys", &token, &blake3::hash(&keys).to_string(), keys.len());
     let place = begun.header("location").unwrap();
-    // There is no plan for so small a ring: that is what is looked at next.
+    // No plan exists for such a small ring, which is the next check.
     let refused = lenient.append(place, &token, 0, &keys, keys.len());
     assert_ne!(refused.problem(422), "Insecure");
-    // A file without any key is refused before its parameters are built.
+    // A file without keys is refused before its parameters are built.
     let none = insecure_keys_of(&KeyRequest::new());
     let begun = lenient.begin("keys", &token, &blake3::hash(&none).to_string(), none.len());
     let place = begun.header("location").unwrap();
@@ -411,7 +411,7 @@ fn jobs_that_cannot_be_done_are_refused() {
         request[name] = value;
         request
     };
-    // A table for another kind of job is refused before anything else is compared.
+    // A table for another kind of job is refused before any other comparison.
     assert_eq!(refused(with("tables", stats["tables"].clone()), 422), "Usage");
     assert_eq!(refused(with("keys", stats["keys"].clone()), 422), "ParamsMismatch");
     sudare_at(
@@ -430,7 +430,7 @@ fn jobs_that_cannot_be_done_are_refused() {
     assert_eq!(refused(with("surprise", json!(1)), 400), "Usage");
     let twice = train["tables"][0].clone();
     assert!(refused(with("tables", json!([twice, twice])), 422).starts_with("Pooled"));
-    // Other tenants have nothing of it.
+    // Other tenants see nothing of it.
     assert_eq!(submit(&service, &other, "x", &train).problem(404), "NotFound");
 
     let job = submit(&service, &token, "x", &train);
@@ -438,7 +438,7 @@ fn jobs_that_cannot_be_done_are_refused() {
     let id = job.json()["id"].as_str().unwrap().to_owned();
     assert!(job.json()["predicted"]["seconds"].as_f64().unwrap() > 0.1);
     assert!(job.json()["predicted"]["memory_bytes"].as_u64().unwrap() > 50 << 20);
-    // The same request by the same name is the same job; another one is a mistake.
+    // The same request under the same name is the same job. Another request is a mistake.
     assert_eq!(submit(&service, &token, "x", &train).json()["id"], id);
     assert_eq!(submit(&service, &token, "x", &stats).problem(422), "IdempotencyKey");
     assert_eq!(submit(&service, &token, "y", &train).problem(429), "TooManyJobs");
@@ -448,11 +448,11 @@ fn jobs_that_cannot_be_done_are_refused() {
     let removed = format!("DELETE /v1/keys/{}", train["keys"].as_str().unwrap());
     assert_eq!(service.send(&removed, &token, "", 0, b"").problem(409), "InUse");
 
-    // Cancelled, its process is gone within two seconds, and its folder too.
+    // Within two seconds after the cancellation, the process and the job's directory are gone.
     until(&service, &token, &id, |job| job["progress"]["total"] == 4);
     let processes = children(&service.process);
     assert_eq!(processes.len(), 1);
-    // The system gives it a little more memory than it was predicted to take, and writes none of it down.
+    // The system grants slightly more memory than predicted, and dumps no core.
     let limits = fs::read_to_string(format!("/proc/{}/limits", processes[0])).unwrap();
     let limit = |name: &str| {
         let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -464,7 +464,7 @@ fn jobs_that_cannot_be_done_are_refused() {
         assert!((256 << 20..2 << 30).contains(&beside), "{beside}");
         assert_eq!(limit("Max core file size"), 0);
     }
-    // And thirty times as much time of processors, which are at most as much as all threads have.
+    // The CPU time has a limit, too: thirty times the prediction, for at most all threads.
     let predicted = job.json()["predicted"]["seconds"].as_f64().unwrap();
     let most = (limit("Max cpu time") - 10) as f64;
     let threads = thread::available_parallelism().unwrap().get() as f64;
@@ -502,7 +502,7 @@ fn limits_and_tokens_are_kept() {
     assert_eq!((service.get("/healthz", "").status, service.get("/readyz", "").status), (200, 200));
     let api = service.get("/v1/openapi.json", "").json();
     assert!(api["paths"]["/v1/uploads/{name}"]["patch"].is_object(), "{api}");
-    // A second server does not take the folder; a token that is revoked is none.
+    // A second server refuses the directory, and a revoked token is invalid.
     let twin = sudare_at(Path::new("."), &format!("serve --folder {folder} --listen 127.0.0.1:0"));
     twin.mistake(&["in use by another process"]);
     let list = format!("serve token list {} --json", service.place());
@@ -512,7 +512,7 @@ fn limits_and_tokens_are_kept() {
     let line = format!("serve token revoke {} --tenant clinic", service.place());
     sudare_at(Path::new("."), &line).ok();
     assert_eq!(service.get("/v1/keys", &token).problem(401), "Unauthorized");
-    // Nothing of the secret is on the disk.
+    // The disk has no byte of the secret.
     let records = fs::read(service.folder.join("records.sqlite")).unwrap_or_default();
     let wal = fs::read(service.folder.join("records.sqlite-wal")).unwrap_or_default();
     let secret = &token.as_bytes()[23..];
@@ -544,7 +544,7 @@ fn killed_at_random(kills: u32) {
         }
         thread::sleep(whole.mul_f64(0.7 / 1000.0 * random.below(1000) as f64));
         match (kill_number % 2, children(&service.process).first()) {
-            // A process that is killed takes part in no step, so that the job may fail by it.
+            // A killed process cannot report, so the job may fail.
             (0, Some(&child)) if job(&service, &token, &id)["progress"]["done"] != done => {
                 signal("KILL", child)
             }
@@ -563,7 +563,7 @@ fn killed_at_random(kills: u32) {
         let last = until(&service, &token, &id, state_is("done"));
         assert_eq!(last["result"], blake3::hash(&expected).to_string());
     }
-    // Told to end, the server keeps what was done, and goes on there.
+    // On SIGTERM, the server saves the finished iterations, and a restart continues from there.
     let job_of = submit(&service, &token, "last", &train).json();
     let id = job_of["id"].as_str().unwrap().to_owned();
     until(&service, &token, &id, |job| job["progress"]["done"].as_u64().unwrap() >= 2);
@@ -581,7 +581,7 @@ fn killed_at_random(kills: u32) {
 }
 
 #[test]
-fn killed_trainings_go_on_to_the_same_model() {
+fn killed_trainings_reach_the_same_model() {
     killed_at_random(4);
 }
 
@@ -627,6 +627,6 @@ fn trainings_go_on_from_a_backup() {
 
 #[test]
 #[ignore = "long: make test-service"]
-fn trainings_that_are_killed_often_go_on_to_the_same_model() {
+fn trainings_killed_often_reach_the_same_model() {
     killed_at_random(in_full(500, 50));
 }

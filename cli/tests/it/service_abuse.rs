@@ -50,7 +50,7 @@ fn large_header() -> (Vec<u8>, usize) {
 /// The same parameters, written differently: both name the largest prime of at most 36 bits as the first.
 fn variant(header: &[u8], number: u64) -> Vec<u8> {
     let mut header = header.to_vec();
-    // log2 of N, the number of levels, and that of the primes of the first one are a byte each.
+    // log2 of N, the number of levels, and the number of primes of the first level are a byte each.
     let place = 67..75;
     assert_eq!(header[place.clone()], 36.0_f64.to_le_bytes());
     let size = 36.0 + (number + 1) as f64 * f64::EPSILON * 32.0;
@@ -108,7 +108,7 @@ fn small_files_of_large_parameters_end_no_server() {
             })
             .collect();
         thread::sleep(Duration::from_secs(2));
-        // Another tenant sends what it always does.
+        // Another tenant sends its usual requests.
         let mut longest = Duration::ZERO;
         for _ in 0..2 {
             let begun = Instant::now();
@@ -128,9 +128,9 @@ fn small_files_of_large_parameters_end_no_server() {
     assert!(counts.keys().all(|status| [204, 429, 503].contains(status)), "{counts:?}");
     assert!(counts[&429] > AT_ONCE && counts[&204] > 0, "{counts:?}");
     assert!(most < SMALL_MEMORY, "{most}");
-    // On a busy machine; alone it is a fraction of a second.
+    // The limit is for a busy machine. An idle one takes a fraction of a second.
     assert!(longest < Duration::from_secs(8), "{longest:?}");
-    // A file that was refused for now is taken when it is sent again.
+    // A file that was refused for a moment is accepted later.
     let place = begin(&service, &token, u64::MAX, bytes);
     let part = variant(&header, 0);
     while append(&service, &place, &token, &part, bytes) == 429 {}
@@ -230,7 +230,7 @@ fn tenants_have_so_many_objects_and_acts() {
     let other = service.token("lab");
     upload(&service, &token, "stats");
     let begun = |number: u64| service.begin("keys", &token, &format!("{number:064x}"), 9);
-    // One of a few bytes takes a block of the disk.
+    // A file of a few bytes takes a block of the disk.
     let bytes = |answer: Answer| answer.json()["bytes"]["used"].as_u64().unwrap();
     let before = bytes(service.get("/v1/usage", &token));
     assert_eq!(begun(1).status, 201);
@@ -241,7 +241,7 @@ fn tenants_have_so_many_objects_and_acts() {
     assert_eq!(service.submit(&token, "a", &stats).problem(413), "Quota");
     let usage = service.get("/v1/usage", &token).json();
     assert_eq!(usage["objects"], serde_json::json!({ "used": 3, "limit": 3 }));
-    // An upload of an object that is there takes nothing, and has the same name each time.
+    // An upload of an existing object takes no space, and always has the same name.
     let keys = stats["keys"].as_str().unwrap();
     let size = fs::metadata(origin().join("stats/evaluation.key")).unwrap().len() as usize;
     let found =
@@ -252,7 +252,7 @@ fn tenants_have_so_many_objects_and_acts() {
         service.send(&format!("DELETE {place}"), &token, "Tus-Resumable: 1.0.0\r\n", 0, b"").status,
         204
     );
-    // Five acts: two uploads, a third, a fourth that was too many, and a job that was.
+    // Five audited acts: two uploads, a third, a refused fourth, and a refused job.
     let refused = begun(3);
     assert_eq!(refused.problem(429), "TooManyRequests");
     assert!((600..=720).contains(&retry_after(&refused)), "{refused:?}");
@@ -274,7 +274,7 @@ fn jobs_do_not_inherit_secrets() {
     let begun = Instant::now();
     let variables = loop {
         let process = children(&service.process).first().copied();
-        // Before it is the job's program, it is the server's.
+        // The process runs the server's program before the job's.
         let read = process.and_then(|id| {
             let named = fs::read_to_string(format!("/proc/{id}/cmdline")).ok()?;
             named.ends_with("serve\0job\0").then(|| fs::read(format!("/proc/{id}/environ")).ok())?
@@ -303,7 +303,7 @@ fn a_disk_that_is_nearly_full_takes_nothing_more() {
     assert_eq!(service.begin("keys", &token, &"1".repeat(64), 9).problem(507), "StorageFull");
     assert_eq!(service.append(&place, &token, 0, b"0123456789", 10).problem(507), "StorageFull");
     assert_eq!(service.submit(&token, "b", &request("stats")).problem(507), "StorageFull");
-    // The job from before is known, and results are there.
+    // The earlier job is known, and its result is there.
     assert_eq!(service.submit(&token, "a", &request("stats")).json()["id"], id);
     let result = format!("/v1/results/{}", digest("stats-local.ct"));
     assert_eq!(service.get(&result, &token).status, 200);
@@ -345,7 +345,7 @@ fn a_full_disk_comes_free_again() {
     upload(&service, &token, "stats");
     let id = ask(&service, &token, "stats", "a");
     expect_result(&service, &token, &id, "stats");
-    // Uploads end before the ballast is needed, however large they are beside the disk.
+    // Uploads end before the ballast is needed, for any size of uploads.
     let large = service.begin("keys", &token, &"2".repeat(64), 20 << 20);
     assert_eq!(large.problem(507), "StorageFull");
     assert!(service.folder.join("ballast").exists());

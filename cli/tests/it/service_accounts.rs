@@ -59,11 +59,12 @@ fn results_come_with_receipts_of_the_pinned_server() {
     assert_ne!(other, key);
     assert_eq!(kind(&check(&format!("--server-key {other}"))), "ReceiptOtherServer");
 
-    // Who expects another server gets neither result nor receipt.
+    // A client that pins another server gets neither result nor receipt.
     let line = format!("{STATS} -o other.ct --server-key {other} --json");
     assert_eq!(kind(&service.remote(at, &token, &line)), "ReceiptOtherServer");
     assert!(!at.join("other.ct").exists() && !at.join("other.ct.receipt").exists());
-    // Who expects none is told the key, and keeps the receipt, by whatever way the result comes.
+    // A client without a pinned key prints the key and stores the receipt, for every way of
+    // download.
     let line = format!("{STATS} -o unpinned.ct --json");
     let unpinned = service.remote(at, &token, &line);
     assert_eq!(unpinned.json()["pinned"], false);
@@ -74,18 +75,18 @@ fn results_come_with_receipts_of_the_pinned_server() {
     for name in ["unpinned.ct.receipt", "again.ct.receipt"] {
         assert_eq!(fs::read_to_string(at.join(name)).unwrap(), receipt);
     }
-    // A receipt that is there is not replaced unless that is asked for.
+    // An existing receipt is replaced only on request.
     fs::remove_file(at.join("again.ct")).unwrap();
     service.remote(at, &token, &line).mistake(&["again.ct.receipt exists"]);
     service.remote(at, &token, &format!("{line} --force")).ok();
 
-    // It is nobody else's, and not there before the job is done.
+    // Other tenants cannot read it, and it does not exist before the job is done.
     let path = format!("/v1/jobs/{}/receipt", done["job"].as_str().unwrap());
     let lab = service.token("lab");
     let absent = service.get("/v1/jobs/0123456789abcdef/receipt", &lab);
     let foreign = service.get(&path, &lab);
     assert_eq!((foreign.problem(404), &foreign.body), (absent.problem(404), &absent.body));
-    // The key stays, and so does the receipt; a server with another key is another one.
+    // The key and the receipt survive a restart. A server with another key is another server.
     service.kill_and_restart();
     assert_eq!(
         (server_key(&service), service.get(&path, &token).body),
@@ -128,7 +129,7 @@ fn events(service: &Service) -> (Vec<Value>, String) {
 }
 
 #[test]
-fn what_matters_is_in_the_audit_log() {
+fn security_events_are_in_the_audit_log() {
     let at = statistics();
     let mut service = Service::start(&[]);
     let token = service.token("clinic");
@@ -151,7 +152,7 @@ fn what_matters_is_in_the_audit_log() {
     let audit = |options: &str| run(&format!("serve audit {options} --json"));
     let whole = audit(&service.place()).json();
     let (all, text) = events(&service);
-    // What repeats is added up once a minute, which may have passed.
+    // Repeated events are added up once a minute, which may have passed.
     let mut seen = std::collections::HashSet::new();
     let is_first =
         |event: &&Value| event.get("times").is_none() || seen.insert(event["event"].to_string());
@@ -179,13 +180,13 @@ fn what_matters_is_in_the_audit_log() {
     assert!(found[3..].iter().all(|event| event["tenant"] == "clinic"));
     assert!(!text.contains(&token[23..]) && !text.contains("sudare_"));
 
-    // Killed, it goes on where it was; a copy is a log by itself, with the head that was noted.
+    // After a kill, the log continues. A copy is a valid log with the noted head.
     service.kill_and_restart();
     let head = whole["head"].as_str().unwrap();
     let copy = format!("--log {folder}/audit --head {head}");
     assert_eq!(audit(&copy).json()["last"], all.len() + 1);
     audit("--log nowhere --head 1:0").mistake(&["expected NUMBER:DIGEST"]);
-    // Told to end, it takes down how often was refused since.
+    // On SIGTERM, the server records the number of refusals.
     for _ in 0..5 {
         assert_eq!(service.get("/v1/keys", "x").status, 401);
     }
@@ -200,7 +201,7 @@ fn what_matters_is_in_the_audit_log() {
 
 fn altered_logs_are_found_out(service: &mut Service, copy: &str, events: usize) {
     let audit = |options: &str| run(&format!("serve audit {options} --json"));
-    // Whoever alters a line in the middle is found out, and the line is named.
+    // An altered line in the middle is detected and named.
     let file = service.folder.join("audit/audit-0000000000000001.jsonl");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replacen("secret-key-refused", "secret-key-received", 1)).unwrap();
@@ -208,7 +209,7 @@ fn altered_logs_are_found_out(service: &mut Service, copy: &str, events: usize) 
     for options in [service.place(), copy.to_owned()] {
         assert!(audit(&options).mistake(&[line]).stderr.contains("Parse"));
     }
-    // And who alters its end cannot have the server go on from there.
+    // With an altered last line, the server refuses to start.
     fs::write(&file, [&text[..text.len() - 10], "0123456\"}\n"].concat()).unwrap();
     let shared = service.option("--objects");
     let line = format!("serve {} {shared} --listen 127.0.0.1:0", service.place());
@@ -242,7 +243,7 @@ fn killed_servers_leave_whole_logs() {
             std::thread::sleep(std::time::Duration::from_micros(pause));
             std::process::Command::new("kill").args(["-9", &process.to_string()]).status().unwrap();
         });
-        // Where nobody listens any more there is no answer.
+        // No listener means no response.
         let answer = std::panic::catch_unwind(|| service.send(&path, &token, "", 0, b"").status);
         deleted += usize::from(answer.is_ok_and(|status| status == 204));
         killer.join().unwrap();
@@ -302,7 +303,7 @@ fn pages_of_named_origins_may_ask_and_no_others() {
         }
         assert!(answer.header("access-control-allow-credentials").is_none());
     }
-    // What it was asked for before is then read, with its headers; also what is refused.
+    // The browser then reads a response with its headers, also a refusal.
     for (path, token, status) in
         [("/v1/keys", &token[..], 200), ("/v1/keys", "", 401), ("/v1/keys/0", &token, 404)]
     {
@@ -321,10 +322,10 @@ fn pages_of_named_origins_may_ask_and_no_others() {
         Some("http://127.0.0.1:8000")
     );
     strangers_are_told_nothing(&service, &token);
-    // And tus is asked for as ever.
+    // Discovery of tus works as before.
     let options = service.send("OPTIONS /v1/keys", "", &format!("Origin: {page}\r\n"), 0, b"");
     assert_eq!((options.status, options.header("tus-version")), (204, Some("1.0.0")));
-    // Without the option no page may ask.
+    // Without the option no page may use the service.
     let closed = Service::start(&[]);
     let answer = preflight(&closed, "/v1/keys", page, "POST");
     assert!(answer.header(ALLOW).is_none() && answer.header("vary").is_none());
@@ -360,7 +361,7 @@ fn strangers_are_told_nothing(service: &Service, token: &str) {
 
 /// A limit is reached by one tenant, is told as such, and is none for others.
 #[test]
-fn tenants_make_so_many_requests_a_second() {
+fn requests_a_second_are_limited() {
     let service = Service::start(&["--tenant-requests", "1"]);
     let token = service.token("clinic");
     let other = service.token("lab");
@@ -376,14 +377,14 @@ fn tenants_make_so_many_requests_a_second() {
     assert_eq!(service.get("/healthz", "").status, 200);
     std::thread::sleep(std::time::Duration::from_secs(2));
     assert_eq!(service.get("/v1/keys", &token).status, 200);
-    // Clients wait, and get what they ask for.
+    // Clients wait, and succeed.
     let line = format!("{STATS} -o limited.ct");
     service.remote(statistics(), &token, &line).ok();
 }
 
 /// Of processors and bytes, too, by what was used and what is under way.
 #[test]
-fn jobs_of_tenants_take_so_much() {
+fn jobs_of_tenants_stay_within_their_limits() {
     let at = statistics();
     let unlimited = Service::start(&[]);
     let token = unlimited.token("clinic");
@@ -398,14 +399,14 @@ fn jobs_of_tenants_take_so_much() {
     let shown = unlimited.remote(at, &token, "usage");
     assert!(shown.ok().stdout.contains("processors today"));
 
-    // A job that never fits.
+    // A job that can never fit.
     let tight = Service::start(&["--tenant-cpu-daily", "0.0001"]);
     let token = tight.token("clinic");
     assert_eq!(
         kind(&tight.remote(at, &token, &format!("{STATS} -o tight.ct --json"))),
         "CpuSeconds"
     );
-    // One that fits once: what is under way counts, and no more when it is not.
+    // A job that fits once: it counts while it is under way, and not afterwards.
     let digest = |name: &str| blake3::hash(&fs::read(at.join(name)).unwrap()).to_string();
     let request = serde_json::json!({
         "kind": "stats", "keys": digest("keys/evaluation.key"), "tables": [digest("t.ct")],
@@ -430,7 +431,7 @@ fn jobs_of_tenants_take_so_much() {
     assert_eq!(retry.problem(429), "CpuSeconds");
     assert!((1..=86_400).contains(&retry.header("retry-after").unwrap().parse::<u32>().unwrap()));
 
-    // Of bytes, those of results count before they are there, as much as they may be.
+    // Results count before they exist, with their maximum size.
     let bytes = |service: &Service, token: &str| usage(service, token)["bytes"]["used"].as_u64();
     let (service, token, job) = begin(&[]);
     let foreseen = bytes(&service, &token).unwrap();
@@ -489,7 +490,7 @@ fn spans_are_sent_to_a_collector() {
     let token = service.token("clinic");
     let done = service.remote(statistics(), &token, &format!("{STATS} -o traced.ct --json")).json();
     assert_eq!(service.get("/v1/keys", "x").status, 401);
-    // Told to end, it sends what is left.
+    // On SIGTERM, it sends the remaining spans.
     server::signal("TERM", service.process.id());
     assert!(service.process.wait().unwrap().success());
 
@@ -521,7 +522,8 @@ fn the_service_speaks_tls_and_changes_its_certificate() {
     };
     make("first");
     make("second");
-    let (cert, key) = (path("cert.pem"), path("cert.key"));
+    let cert = path("cert.pem");
+    let key = path("cert.key");
     let put = |name: &str| {
         fs::copy(path(&format!("{name}.pem")), &cert).unwrap();
         fs::copy(path(&format!("{name}.key")), &key).unwrap();
@@ -538,7 +540,7 @@ fn the_service_speaks_tls_and_changes_its_certificate() {
         sudare_at(folder.path(), &line)
     };
     assert_eq!(list("first").ok().stdout, "[]\n");
-    // In clear nothing is answered.
+    // Requests without TLS get no response.
     assert_eq!(service.get("/healthz", "").status, 0);
     let hang_up = || {
         let process = service.process.id().to_string();
@@ -547,7 +549,7 @@ fn the_service_speaks_tls_and_changes_its_certificate() {
     put("second");
     hang_up();
     assert_eq!(list("second").ok().stdout, "[]\n");
-    // Files that do not go together change nothing, and are none to begin with.
+    // Mismatched files change nothing, and the server does not start with them.
     fs::copy(path("first.pem"), &cert).unwrap();
     hang_up();
     assert_eq!(list("second").ok().stdout, "[]\n");

@@ -139,11 +139,11 @@ fn passing_problems_are_tried_again_and_told() {
     assert_eq!(run.ok().stdout, "[]\n");
     let told = run.stderr.matches("trying again for up to").count();
     assert!(told == 1 && run.stderr.contains("use https://"), "{}", run.stderr);
-    // A short one is not worth a line.
+    // A short failure prints nothing.
     let run = status(&listener(1, answer), "--json");
     assert!(!run.ok().stderr.contains("trying again"), "{}", run.stderr);
 
-    // Says nothing at all, as behind a firewall that drops packets.
+    // The server is silent, as behind a firewall that drops packets.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let line = ["remote", "usage", "--url", &url, "--token-file", "token"];
@@ -166,7 +166,7 @@ fn restarts_do_not_end_a_client() {
     let first = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = first.local_addr().unwrap();
     thread::spawn(move || {
-        // Presence of an object is asked for first, and then the description of the refusal.
+        // The client first queries the object, then reads the refusal.
         let mut stream = first.accept().unwrap().0;
         let _ = stream.read(&mut [0; 4096]);
         let head = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
@@ -241,7 +241,7 @@ fn the_lines_for_openssl_work() {
     let block = blocks.find(|block| block.contains("openssl req")).unwrap();
     let script = block.replace("DNS:server.example", "IP:127.0.0.1");
     if Command::new("openssl").arg("version").output().is_err() {
-        // There is no OpenSSL here.
+        // OpenSSL is not installed.
         return;
     }
     let own = tempfile::tempdir().unwrap();

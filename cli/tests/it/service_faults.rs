@@ -39,7 +39,7 @@ fn strace(call: &str, number: u32, how: &str) -> Vec<String> {
 fn travel(call: &str, number: u32, how: &str) -> bool {
     let mut service = Service::start(&[]);
     let token = service.token("clinic");
-    // It may end before it serves, too.
+    // The server may end before it serves.
     let mut died = !service.is_restarted_under(strace(call, number, how));
     if died {
         assert!(service.is_restarted_under(Vec::new()));
@@ -51,7 +51,7 @@ fn travel(call: &str, number: u32, how: &str) -> bool {
         service.url(),
         service.token_file(&token).display()
     );
-    // A job whose own process was hit may have failed by it; it is asked for again when the disk is whole.
+    // A job whose process got the fault may have failed. It is requested again when the disk works.
     for attempt in 0..2 {
         let mut client = Command::new(env!("CARGO_BIN_EXE_sudare"))
             .args(line.split_whitespace())
@@ -80,7 +80,7 @@ fn travel(call: &str, number: u32, how: &str) -> bool {
         assert!(service.is_restarted_under(Vec::new()));
     }
     assert_eq!(digest(&out), digest("stats-local.ct"), "{call} {number} {how}");
-    // What was taken down of it is whole.
+    // The recorded lines are complete.
     sudare_at(origin(), &format!("serve audit {}", service.place())).ok();
     died
 }
@@ -95,7 +95,7 @@ fn each_of_many(how: &str) -> BTreeMap<&'static str, u32> {
 /// Killed at any write, the server comes back to where it was.
 #[test]
 #[ignore = "long, and takes strace: make test-service"]
-fn a_server_that_dies_at_a_write_comes_back() {
+fn a_server_that_dies_at_a_write_recovers() {
     let died = each_of_many("signal=KILL");
     println!("died at: {died:?}");
     assert!(died.values().sum::<u32>() >= in_full(20, 5), "{died:?}");

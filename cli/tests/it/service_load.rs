@@ -85,7 +85,7 @@ fn many_clients_are_answered_in_time() {
             let of = |stream: usize| (token_of(stream % CLIENTS), &followed[stream % CLIENTS]);
             keep_streams(service, STREAMS, of, end)
         });
-        // Once all have come.
+        // After all requests have arrived.
         thread::sleep(Duration::from_secs(3));
         let mut waits = Vec::new();
         while Instant::now() < end {
@@ -272,7 +272,7 @@ fn strangers_learn_nothing_by_answers_nor_by_their_time() {
     for (method, collection, name, rest, headers) in pairs {
         let mut times = [Vec::new(), Vec::new()];
         for round in 0..2 * rounds {
-            // Which comes first changes, since caches remember.
+            // The order alternates, because caches remember.
             let foreign = (round + round / 2) % 2 == 0;
             let absent: String =
                 (0..name.len()).map(|_| format!("{:x}", random.below(16))).collect();
@@ -282,22 +282,22 @@ fn strangers_learn_nothing_by_answers_nor_by_their_time() {
             let answer = service.send(&head, &stranger, headers, 0, b"");
             times[usize::from(foreign)].push(begun.elapsed());
             assert_eq!(answer.status, 404, "{head}");
-            // Of a head there is no body.
+            // A response to HEAD has no body.
             let said = answer.json();
             assert!(method == "HEAD" || said["kind"] == "NotFound", "{head}: {said}");
             assert!(!String::from_utf8_lossy(&answer.body).contains(name), "{said}");
         }
-        // The chance that one of these takes longer than one of those.
+        // The probability that a time of the first sample exceeds one of the second.
         let [absent, foreign] = &times;
         let longer = |time: &Duration| absent.iter().filter(|other| *other < time).count();
         let longer: usize = foreign.iter().map(longer).sum();
         let chance = longer as f64 / (absent.len() * foreign.len()) as f64;
         println!("{method} {collection}{rest}: {chance:.3}");
-        // Six standard deviations of what chance alone makes of it.
+        // Six standard deviations of chance.
         let most = 6.0 / (6.0 * f64::from(rounds)).sqrt();
         assert!((chance - 0.5).abs() < most, "{method} {collection}{rest}: {chance}");
     }
-    // Nor does the server remember what they asked for.
+    // The server stores nothing about these requests either.
     let before = memory(service.process.id(), "VmRSS").unwrap();
     for number in 0..in_full(10_000, 2000) {
         let path = format!("/v1/jobs/{}{number}/events", "a".repeat(8000));
@@ -305,7 +305,7 @@ fn strangers_learn_nothing_by_answers_nor_by_their_time() {
     }
     let grown = memory(service.process.id(), "VmRSS").unwrap().saturating_sub(before);
     assert!(grown < 8 * MIB, "{grown}");
-    // Nothing was lost by that.
+    // No data was lost.
     assert_eq!(service.get(&format!("/v1/jobs/{id}"), &owner).json()["state"], "queued");
     assert_eq!(service.offset(place, &owner), Some(1000));
 }
@@ -327,7 +327,7 @@ fn altered_files_do_the_server_no_harm() {
         let mut altered = file.clone();
         let way = random.below(4);
         let at = |random: &mut Random| match way {
-            // The start, what it says, all of it.
+            // The start, the output, and all of it.
             0 => random.below(64) as usize,
             1 | 2 => (64 + random.below(encoded)) as usize,
             _ => random.below(file.len() as u64) as usize,
@@ -373,7 +373,7 @@ fn altered_files_do_the_server_no_harm() {
         *ends.entry(kind.into()).or_default() += 1;
     }
     println!("{counts:?}\njobs: {ends:?}");
-    // Some got that far, and what is whole is still computed.
+    // Some files passed, and intact ones are still computed.
     assert!(!jobs.is_empty());
     let id = computed::ask(&service, &token, "stats", "whole");
     expect_result(&service, &token, &id, "stats");
@@ -383,7 +383,7 @@ fn altered_files_do_the_server_no_harm() {
 /// Large keys are taken as fast as the disk takes them, and never into memory.
 #[test]
 #[ignore = "gigabytes: make test-service"]
-fn gigabytes_are_taken_without_memory() {
+fn gigabytes_are_stored_in_little_memory() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
@@ -425,7 +425,7 @@ fn cancelled_jobs_are_gone_within_two_seconds() {
         let answer = service.send(&format!("DELETE /v1/jobs/{id}"), &token, "", 0, b"");
         let gone = processes.iter().all(|id| !Path::new(&format!("/proc/{id}")).exists());
         longest = longest.max(begun.elapsed());
-        // One that was done before could not be cancelled.
+        // A finished job cannot be cancelled.
         let state = answer.json()["state"].clone();
         assert!(gone && (state == "cancelled" || state == "done"), "{state}");
     }
@@ -470,13 +470,14 @@ fn broken_connections_change_nothing() {
     let proxy = Proxy::start(&service.address);
     for round in 0..in_full(40, 3) {
         let token = service.token(&format!("tenant-{round}"));
-        let (url, file) = (format!("http://{}", proxy.address), service.token_file(&token));
+        let url = format!("http://{}", proxy.address);
+        let file = service.token_file(&token);
         let line = format!(
             "remote train --evaluation-key train/evaluation.key -i train.ct --history -o far.ct --force \
              --url {url} --token-file {}",
             file.display()
         );
-        // Killed on its way, and asked again.
+        // Killed during the transfer, and requested again.
         let mut first = Command::new(env!("CARGO_BIN_EXE_sudare"))
             .args(line.split_whitespace())
             .current_dir(origin())

@@ -53,7 +53,7 @@ fn backups_bring_jobs_and_results_back() {
     let made = run("serve backup --folder store backup --json").json();
     assert_eq!((&made["objects"], &made["has_key"]), (&3.into(), &true.into()));
     expect_private(&at.join("backup"));
-    // What comes later is not in it, and the original goes on.
+    // The backup lacks later data, and the original continues.
     let later = service.token("later");
     assert_eq!(service.get("/v1/jobs", &later).status, 200);
     run("serve backup --folder store backup").mistake(&["backup is not empty"]);
@@ -96,7 +96,7 @@ fn damaged_backups_are_refused(at: &Path) {
     altered[whole.len() / 2] ^= 1;
     fs::write(&object, altered).unwrap();
     run("serve restore --folder third backup").mistake(&[&name, "was expected"]);
-    // Nothing is left over, so that the next attempt finds an empty directory.
+    // No partial files remain, so that the next attempt finds an empty directory.
     assert!(names(&at.join("third")).is_empty());
     fs::remove_file(&object).unwrap();
     run("serve restore --folder third backup").mistake(&["is missing: the backup is damaged"]);
@@ -104,7 +104,7 @@ fn damaged_backups_are_refused(at: &Path) {
     run("serve restore --folder third backup").ok();
     fs::remove_file(at.join("backup/backup.json")).unwrap();
     run("serve restore --folder fourth backup").mistake(&["is no complete backup"]);
-    // Objects that are elsewhere must not look like lost ones.
+    // Objects in a store must not look like lost ones.
     fs::remove_dir_all(at.join("third/objects")).unwrap();
     run("serve backup --folder third b").mistake(&["--without-objects"]);
     let made = run("serve backup --folder third b --without-objects --json").json();
@@ -287,7 +287,7 @@ struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The workers of nginx end with it only if it is told to end.
+        // The workers of nginx end only if nginx ends by a signal.
         crate::common::server::signal("TERM", self.0.id());
         let _ = self.0.wait();
     }
@@ -346,7 +346,7 @@ fn the_configuration_of_nginx_works() {
              client_body_temp_path body;\nproxy_temp_path proxy;\nfastcgi_temp_path fastcgi;\n\
              uwsgi_temp_path uwsgi;\nscgi_temp_path scgi;\n{text}\n}}\n"
         );
-        // Its workers would become another user, who cannot open the socket.
+        // The workers of nginx would run as another user, who cannot open the socket.
         let frame = format!("user root;\n{frame}");
         fs::write(at.join("nginx.conf"), frame).unwrap();
         let mut nginx = Command::new("/usr/sbin/nginx");

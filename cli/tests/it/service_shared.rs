@@ -90,7 +90,7 @@ fn a_store_has_what_a_lost_folder_had() {
         assert_eq!(store.names("objects"), wanted);
         assert_eq!(store.names("jobs"), [""; 0]);
     }
-    // One that was altered there is not taken for what it was.
+    // An altered object in the store is not used.
     if let Some(folder) = &store.folder {
         let path = folder.path().join("objects/clinic").join(digest("train-local.ct"));
         let mut bytes = fs::read(&path).unwrap();
@@ -168,16 +168,16 @@ impl Servers {
 /// A server is lost in the middle of a training, and another one goes on from its last state.
 #[test]
 #[ignore = "takes a server of PostgreSQL: make test-stores"]
-fn a_lost_server_is_taken_over() {
+fn a_lost_server_is_replaced() {
     let servers = Servers::new();
     let mut first = servers.start("1");
     let second = servers.start("0");
-    // What one knows the others know.
+    // A record of one server is visible at the others.
     let token = first.token("clinic");
     upload(&first, &token, "train");
     let id = ask(&second, &token, "train", "x");
     assert_eq!(ask(&first, &token, "train", "x"), id);
-    // Who follows at one server hears of what the other one does.
+    // Clients of one server get events of the other.
     let followed = std::thread::scope(|scope| {
         let following = scope.spawn(|| second.get(&format!("/v1/jobs/{id}/events"), &token));
         first.until(&token, &id, |job| job["progress"]["done"].as_u64() >= Some(1));
@@ -206,7 +206,7 @@ fn a_lost_server_is_taken_over() {
         ["server-started", "job-started", "lease-expired", "job-ended"].map(count),
         [3, 2, 1, 1]
     );
-    // The first goes on where it was, and has the log that it missed.
+    // The first server continues, with the missed part of the log.
     first.kill_and_restart();
     servers.check_log(&first);
     expect_trained(&first, &token, &id);
@@ -225,7 +225,7 @@ fn jobs_of_other_servers_are_cancelled() {
     first.until(&token, &id, |job| job["progress"]["done"].as_u64() >= Some(1));
     let gone = second.send(&format!("DELETE /v1/jobs/{id}"), &token, "", 0, b"");
     assert_eq!(gone.status, 200, "{gone:?}");
-    // What its process shared until then goes after it.
+    // The states that its process shared until then disappear afterwards.
     let begun = Instant::now();
     while !children(&first.process).is_empty() || !servers.store.names("jobs").is_empty() {
         assert!(begun.elapsed() < Duration::from_secs(3));
@@ -233,7 +233,7 @@ fn jobs_of_other_servers_are_cancelled() {
     }
     let job = first.get(&format!("/v1/jobs/{id}"), &token).json();
     assert_eq!(job["state"], "cancelled");
-    // An upload that one has begun is begun anew at the other.
+    // An upload that began at one server starts again at the other.
     let begun = first.begin("tables", &token, &"0".repeat(64), 100);
     let place = begun.header("location").unwrap();
     assert_eq!(first.offset(place, &token), Some(0));

@@ -79,14 +79,14 @@ fn events(service: &Service, kind: &str) -> Vec<Value> {
 
 /// What workers compute is what the command computes; keys are fetched once.
 #[test]
-fn results_of_workers_are_those_of_the_command() {
+fn results_of_workers_equal_the_command() {
     let service = Service::start(&["--jobs", "0"]);
     let token = service.token("clinic");
     let worker = Worker::start(&service, "north");
     for kind in ["stats", "train"] {
         let id = submit(&service, &token, kind, kind);
         expect_result(&service, &token, &id, kind);
-        // The receipt is the server's, as for jobs of its own.
+        // The server signs the receipt, as for jobs of its own.
         service.remote(origin(), &token, &format!("wait {id} -o {kind}-remote.ct")).ok();
     }
     let started = events(&service, "job-started");
@@ -105,7 +105,7 @@ fn results_of_workers_are_those_of_the_command() {
 
 /// A worker is lost in the middle of a training, and another one goes on from its last state.
 #[test]
-fn a_lost_worker_is_taken_over() {
+fn a_lost_worker_is_replaced() {
     let service = Service::start(&["--jobs", "0", "--lease", "2"]);
     let token = service.token("clinic");
     let mut workers = ["north", "south"].map(|name| Worker::start(&service, name));
@@ -200,7 +200,7 @@ impl Raw<'_> {
 /// A worker whose lease has ended hands nothing in, a hundred times, and neither does another one that
 /// knows the number of the lease.
 #[test]
-fn what_stale_workers_send_is_refused() {
+fn data_of_stale_workers_is_refused() {
     let service = Service::start(&["--jobs", "0"]);
     let token = service.token("clinic");
     let id = submit(&service, &token, "stats", "x");
@@ -229,7 +229,7 @@ fn what_stale_workers_send_is_refused() {
     }
     fences.dedup();
     assert_eq!(fences.len(), 100);
-    // That of who has the lease is taken, once.
+    // The result of the lease holder is accepted, once.
     let now = south.claimed();
     let result = fs::read(origin().join("stats-local.ct")).unwrap();
     let sum = blake3::hash(&result).to_string();
@@ -255,14 +255,14 @@ fn leases_end_unless_they_are_renewed() {
     assert_eq!((&job["state"], &job["progress"]["done"]), (&"running".into(), &1.into()));
     service.until(&token, &id, |job| job["state"] == "queued");
     assert_eq!(north.renew(&claimed).problem(409), "Stale");
-    // Processes of a job may die so often.
+    // The maximum number of deaths of a job's processes.
     for _ in 0..3 {
         let claimed = north.claimed();
         assert_eq!(north.post(&claimed, "leave", &json!("died")).status, 204);
     }
     let failed = service.until(&token, &id, |job| job["state"] == "failed");
     assert_eq!(failed["error"]["kind"], "Died");
-    // What it says of a job that cannot be done is told to the tenant.
+    // The tenant gets the worker's message about a job that cannot be done.
     let id = submit(&service, &token, "stats", "y");
     let failed = json!({ "failed": { "kind": "Memory", "detail": "too little" } });
     assert_eq!(north.post(&north.claimed(), "leave", &failed).status, 204);
@@ -286,7 +286,7 @@ fn workers_and_tenants_have_their_own_tokens() {
     assert_eq!(north.renew(&json!({ "job": "0123", "fence": 1 })).problem(409), "Stale");
     let stranger = Raw { service: &service, token: "x".into() };
     assert_eq!(stranger.claim(1 << 40).problem(401), "Unauthorized");
-    // Nothing is there, or nothing that fits.
+    // No job waits, or no waiting job fits.
     assert_eq!(north.claim(1 << 40).status, 204);
     let id = submit(&service, &token, "stats", "x");
     assert_eq!(north.claim(1 << 10).status, 204);
@@ -307,7 +307,7 @@ fn workers_and_tenants_have_their_own_tokens() {
     assert_eq!(crate::common::names(&service.folder.join("jobs")), [""; 0]);
     let path = claimed["keys"]["path"].as_str().unwrap();
     assert_eq!(service.get(path, "").problem(409), "Cancelled");
-    // A worker that is no more.
+    // A lost worker.
     let line = format!("serve token revoke {} --worker north", service.place());
     sudare_at(Path::new("."), &line).ok();
     assert_eq!(north.claim(1 << 40).problem(401), "Unauthorized");
@@ -384,7 +384,7 @@ fn killed_at_random(kills: u32) {
         thread::sleep(whole.mul_f64(0.5 / 1000.0 * random.below(1000) as f64));
         let child = workers.iter().find_map(|worker| children(&worker.process).first().copied());
         match (random.below(3), child) {
-            // A process that is killed takes part in no step, so that the job may fail by it.
+            // A killed process cannot report, so the job may fail.
             (0, Some(child)) if done(&service, &token, &id) != steps => signal("KILL", child),
             (1, _) => service.kill_and_restart(),
             _ => workers[random.below(2) as usize].kill_and_restart(),

@@ -33,7 +33,7 @@ fn text_and_gaps_are_coded_by_their_owner_and_kept_with_the_model() {
     run(&format!("{keygen} {coding}")).ok();
     let encrypt = "encrypt --public keys/public.key --data t.csv --target outcome -o t.ct";
     run(&format!("{encrypt} --missing refuse")).mistake(&["line 2", "\"amount\"", "empty"]);
-    // The keys know how the table is read, unless options say otherwise.
+    // The keys store how the table is read, unless options differ.
     run(&format!("{encrypt} --missing mean")).mistake(&["4 features", "200x5"]);
     run(&format!("{encrypt} --hold-out 0.25")).ok();
     run("train --evaluation-key keys/evaluation.key -i t.ct -o m.ct").ok();
@@ -102,7 +102,7 @@ fn other_tables_are_refused(at: &Path, model: &Value) {
         run(&evaluate.replace("evaluate", "report")).mistake(&["trained on", problem]);
         run(calibrate).mistake(&["trained on", problem]);
     }
-    // Files of earlier versions have no fingerprints: means and ranges of columns tell.
+    // Files of earlier versions have no fingerprints: means and ranges of columns identify them.
     let mut earlier = model.clone();
     earlier.as_object_mut().unwrap().remove("fingerprints").unwrap();
     fs::write(at.join("earlier.json"), earlier.to_string()).unwrap();
@@ -145,7 +145,7 @@ fn groups_by_text_are_read_as_when_the_keys_were_planned() {
     run(&format!("{decrypt} -o s.csv")).ok();
     assert!(fs::read_to_string(at.join("s.csv")).unwrap().contains("\nboat,amount,"));
 
-    // A group that the keys do not know, the coding of other keys, and keys without one.
+    // A group unknown to the keys, the coding of other keys, and keys without a coding.
     fs::write(at.join("more.csv"), text.replace("boat", "plane")).unwrap();
     run(&encrypt.replace("t.csv", "more.csv").replace("t.ct", "more.ct")).mistake(&[
         "more.csv",
@@ -220,7 +220,7 @@ fn a_server_learns_the_shape_that_keys_are_for() {
     let text = fs::read_to_string(LBW).unwrap();
     let some = text.lines().take(1).chain(text.lines().skip(1).step_by(2));
     let fewer: String = some.map(|line| format!("{line}\n")).collect();
-    // Far from zero, of other spreads, and with other shares of the classes.
+    // Far from zero, with other spreads and other shares of the classes.
     let other = text.lines().enumerate().map(|(i, line)| match (i, line.rsplit_once(',')) {
         (1.., Some((row, label))) => {
             let label = if i % 3 == 0 { "0" } else { label };

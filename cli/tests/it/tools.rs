@@ -129,7 +129,7 @@ fn bootstrapping_sets_are_listed_and_explained() {
             ],
         );
         assert_eq!((&set["values"], &set["ephemeral_weight"]), (&values.into(), &weight.into()));
-        // Every key, the two through which the modulus is raised among them.
+        // All keys, including the two for raising.
         let keys = set["keys"].as_array().unwrap();
         let bits = |key: &Value| key["security_bits"].as_f64().unwrap();
         let named =
@@ -139,7 +139,7 @@ fn bootstrapping_sets_are_listed_and_explained() {
         let least = keys.iter().map(bits).fold(f64::INFINITY, f64::min);
         assert_eq!(set["security_bits"].as_f64(), Some(least));
         assert!(least >= 128.0 && set["log2_failure"].as_f64().unwrap() < -60.0);
-        // Levels are spent by the stages and left for use.
+        // Stages use levels, and the rest is left to use.
         let number = |field: &str| set[field].as_u64().unwrap();
         assert_eq!(number("output_level") - number("input_level"), number("levels_after"));
         assert!(number("output_level") <= number("levels"));

@@ -57,7 +57,8 @@
 //! }
 //!
 //! // The holder of the key.
-//! let (decryptor, encoder) = (ckks::Decryptor::new(&params, secret)?, ckks::Encoder::new(&params));
+//! let decryptor = ckks::Decryptor::new(&params, secret)?;
+//! let encoder = ckks::Encoder::new(&params);
 //! let decode = |part| encoder.decode_real(&decryptor.decrypt(part)?);
 //! let slots = total.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
 //! let totals = plan.decode(&slots)?;

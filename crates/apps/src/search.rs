@@ -16,7 +16,9 @@
 //! use sudare_apps::search::{Answer, Block, Metric, Mode, Plan, Query, Record, Spec};
 //!
 //! // Owner and server make the same plan of what is public.
-//! let (metric, mode, answer) = (Metric::Cosine, Mode::Encrypted, Answer::Scores);
+//! let metric = Metric::Cosine;
+//! let mode = Mode::Encrypted;
+//! let answer = Answer::Scores;
 //! let spec = Spec { dimension: 3, rows: 1000, metric, mode, answer };
 //! let params = Plan::auto_params(&spec)?;
 //! let plan = Plan::new(&spec, &params)?;

@@ -167,9 +167,9 @@ const INNER_ROWS: usize = 256;
 /// The values at the conjugates are the conjugates. The cyclic rotation of slots by `r` is
 /// `X -> X^(5^r)`.
 ///
-/// The root mean square of the errors, relative to that of the result, is below `4 log2(n) u` with
-/// `u = 2^-53` for `f64` and `2^-103` for [`Dd`]. Results are the same bits on every machine,
-/// whatever its vector instructions.
+/// The root mean square of the errors, over the root mean square of the result, is below `4 log2(n)
+/// u` with `u = 2^-53` for `f64` and `2^-103` for [`Dd`]. Results are the same bits on every
+/// machine, whatever its vector instructions.
 ///
 /// ```
 /// use sudare_arith::fft::{Complex, SpecialFft};

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn logarithms_and_angles_are_those_of_double_words() {
+    fn logarithms_and_angles_agree_with_double_words() {
         let ln_2 = Dd::from_sum(core::f64::consts::LN_2, 2.319_046_813_846_299_6e-17);
         let turn = Dd::PI.mul_pow2(1);
         for x in arguments("logarithms", 1e6) {

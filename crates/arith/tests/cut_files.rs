@@ -44,7 +44,7 @@ fn tempfile() -> File {
 }
 
 #[test]
-fn bytes_that_are_gone_are_zeros_and_told_of() {
+fn missing_bytes_are_zeros_and_reported() {
     // SAFETY: a plain handler, as `sigaction` takes it.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
@@ -71,7 +71,7 @@ fn bytes_that_are_gone_are_zeros_and_told_of() {
     assert!(other.is_intact() && other.iter().all(|&x| x == 7));
     assert_eq!(OTHERS.load(Ordering::Relaxed), 0);
 
-    // A mapping of somebody else, where ours was.
+    // A foreign mapping in place of ours.
     drop(mapping);
     let foreign = file(1);
     // SAFETY: new pages, which are read below while they are there.
@@ -86,7 +86,7 @@ fn bytes_that_are_gone_are_zeros_and_told_of() {
     }
     assert_eq!(OTHERS.load(Ordering::Relaxed), 1, "it goes to the handler from before");
 
-    // The places of mappings that are gone serve again, as intact ones.
+    // The places of removed mappings are used again, like intact ones.
     for _ in 0..100 {
         let again = Mapping::new(&whole).unwrap();
         assert!(again.is_intact() && again[16 * PAGE - 1] == 7);

@@ -177,7 +177,7 @@ fn residues_at_every_length_and_alignment() {
                     m.add_constant(out, s);
                     check(out, "add_constant", &|[a, ..]| a + s128);
                 }
-                // What is before the row stays.
+                // The bytes before the row stay.
                 assert!(buffer[..shift].iter().all(|&x| x == 9));
             }
         }
@@ -189,7 +189,7 @@ fn the_tier_follows_the_modulus_and_the_words() {
     let [m47, m48, m49, m50] = [47, 48, 49, 50].map(|bits| format!("avx512ifma-{bits}"));
     let [m47, m48, m49, m50] = [&m47, &m48, &m49, &m50].map(String::as_str);
     let doubles = |name| [name, name, name, name, name, "scalar", "scalar"];
-    // For primes of these numbers of bits, and for longer words.
+    // Primes of these numbers of bits, and longer words.
     let tiers = [
         (Isa::Scalar, ["scalar"; 7], "scalar"),
         (Isa::Neon, doubles("neon-50"), "scalar"),

@@ -54,7 +54,7 @@ fn flags(buf: &Buf) -> Vec<String> {
 }
 
 #[test]
-fn pages_of_secrets_are_not_dumped_and_those_of_keys_not_inherited() {
+fn secret_pages_are_not_dumped_and_key_pages_not_inherited() {
     let pool = Pool::new(0);
     for len in [64, 1 << 18] {
         for (secrecy, dumped, inherited) in [
@@ -68,7 +68,7 @@ fn pages_of_secrets_are_not_dumped_and_those_of_keys_not_inherited() {
             assert_eq!((!has("dd"), !has("wf")), (dumped, inherited), "{secrecy:?}, {len}");
         }
     }
-    // Locked if this process may: the limit is on all that it locks.
+    // Pages are locked within the process's limit, which counts all its locked pages.
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit is written.
     assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) }, 0);
@@ -89,7 +89,7 @@ fn keys_stay_in_the_process_that_made_them() {
     };
     let [public, value, key] = [Secrecy::Public, Secrecy::Value, Secrecy::Key].map(taken);
     let seed = KeptSeed::new(&pool, &Seed::from_bytes([7; 32]));
-    // Bytes of the child, so that a grandchild is asked as well.
+    // Bytes of the child, so that a grandchild inspects them, too.
     let look = || {
         let kept = |buf: &Buf| u8::from(buf.iter().all(|&x| x == u64::MAX));
         let lost = |buf: &Buf| u8::from(buf.is_lost());
@@ -107,7 +107,7 @@ fn keys_stay_in_the_process_that_made_them() {
     };
     assert_eq!(in_child(look), [1, 0, 1, 0, 1, 1, 1, 1]);
     assert_eq!(in_child(|| in_child(look)), [1, 0, 1, 0, 1, 1, 1, 1]);
-    // One that the child made is not there in a child of its own.
+    // Pages that the child made do not exist in its own child.
     let made_there = || {
         let own = KeptSeed::new(&pool, &Seed::from_bytes([8; 32]));
         let mut found = in_child(|| vec![u8::from(own.get().is_none())]);
@@ -115,7 +115,7 @@ fn keys_stay_in_the_process_that_made_them() {
         found
     };
     assert_eq!(in_child(made_there), [1, 1]);
-    // Here nothing has changed.
+    // The parent is unchanged.
     assert!(key.iter().all(|&x| x == u64::MAX) && !key.is_lost());
     assert_eq!(*seed.get().unwrap().as_bytes(), [7; 32]);
 }

@@ -137,7 +137,7 @@ impl Operation for Op {
         }
     }
 
-    fn goes_with(self, other: Self) -> bool {
+    fn is_compatible_with(self, other: Self) -> bool {
         let families = (self.family(), other.family());
         // `trace` and `fma` reproduce the same thesis, and may run in one call.
         families.0 == families.1 || families == (Family::Trace, Family::Fma)

@@ -70,7 +70,7 @@ fn keys_of_the_parent_are_refused_and_everything_else_works() {
              forked secret key, forked secret key, forked secret key, forked secret key, done, true, \
              done"
         );
-        // The parent process goes on as before.
+        // The parent process continues as before.
         assert_eq!(kind(generator.secret_key()), "done");
         let decrypted = encoder.decode_real(&decryptor.decrypt(&ciphertext).unwrap()).unwrap();
         assert!((decrypted[0] - 0.5).abs() < 1e-6 && (decrypted[1] + 0.25).abs() < 1e-6);

@@ -367,12 +367,15 @@ pub(crate) fn with_secret<T>(
 /// # Errors
 /// [`Error::File`]; [`Error::Seal`]; [`Error::Io`].
 pub fn write_secret(
-    to: (&mut (impl Write + ?Sized), &Path),
-    (params, key): (&Params, &SecretKey),
+    out: &mut (impl Write + ?Sized),
+    path: &Path,
+    params: &Params,
+    key: &SecretKey,
     label: &Label,
     passphrase: Option<&Passphrase>,
 ) -> Result<u64> {
-    secret::write_with(to, passphrase, |out| serial::write_secret_key(out, params, key, label))
+    let content = |out: &mut dyn Write| serial::write_secret_key(out, params, key, label);
+    secret::write_with(out, path, passphrase, content)
 }
 
 /// Rejects a public key that names the pair of a secret key and does not belong to it: the secret key
@@ -416,8 +419,8 @@ mod tests {
             let passphrase = |text: &str| Ok(Passphrase::new(text.into())?);
             let sealing = words.map(|words| passphrase(words).unwrap());
             let mut file = Vec::new();
-            let keys = (setting.params(), &secret);
-            write_secret((&mut file, &path), keys, &label, sealing.as_ref()).unwrap();
+            let params = setting.params();
+            write_secret(&mut file, &path, params, &secret, &label, sealing.as_ref()).unwrap();
             std::fs::write(&path, file).unwrap();
             let read = read_secret(&path, || passphrase(words.unwrap_or_default())).unwrap();
             assert_eq!((read.setting.scheme(), read.setting.is_signed()), (Scheme::Bfv, false));

@@ -27,7 +27,7 @@ use sudare_apps::{
 };
 use sudare_table::Table;
 
-/// What keys are made for: the public part of a computation.
+/// The job of keys: the public part of a computation.
 // Files store the number of the variant, so only append variants.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Job {
@@ -151,8 +151,8 @@ trait TableJob {
     }
 
     /// Returns the inputs that the job requires besides the features.
-    fn takes(&self) -> Takes {
-        Takes::default()
+    fn required_inputs(&self) -> RequiredInputs {
+        RequiredInputs::default()
     }
 
     /// Returns the settings of the training that made, or will make, the model.
@@ -190,7 +190,7 @@ trait TableJob {
 
 /// The inputs that a job requires besides the features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Takes {
+pub struct RequiredInputs {
     /// A column of labels to learn.
     pub labels: bool,
     /// Weights of the classes.
@@ -214,8 +214,8 @@ trait StatisticsJob: Copy {
         None
     }
 
-    fn takes(&self) -> Takes {
-        Takes::default()
+    fn required_inputs(&self) -> RequiredInputs {
+        RequiredInputs::default()
     }
 
     fn exact_params(&self) -> Result<Params> {
@@ -241,8 +241,8 @@ where
         format!("{}:{rows}x{features}{parts}", J::KIND)
     }
 
-    fn takes(&self) -> Takes {
-        self.takes()
+    fn required_inputs(&self) -> RequiredInputs {
+        self.required_inputs()
     }
 
     fn auto_params(&self) -> Result<Params> {
@@ -265,11 +265,11 @@ where
 
 /// Planned statistics whose notes say how the owner of a table encrypted it.
 pub(crate) trait Noted: TableStatistics {
-    /// Encoding of values, for the note of the table's owner. Groups are told apart by `key`,
-    /// and bins have these edges, of all columns or of each.
+    /// Returns the encoding of values, for the note of the table's owner. `key` defines groups, and
+    /// bins have these edges, of all columns or of each.
     fn about(&self, table: &Table, key: Option<&KeyColumn>, edges: &[Edges]) -> Result<About>;
 
-    /// The contents of the ciphertexts of a table, by the result of [`Noted::about`].
+    /// Returns the contents of a table's ciphertexts, by the result of [`Noted::about`].
     fn pack<'a>(
         &'a self,
         table: &'a Table,
@@ -277,8 +277,8 @@ pub(crate) trait Noted: TableStatistics {
         about: &'a About,
     ) -> Result<Messages<'a>>;
 
-    /// The statistics, of slots as they were shared to some bits if they were. There are none for the
-    /// note of another job.
+    /// Returns the statistics from the slots, released to `shared_bits` bits if given, or `None`
+    /// for the note of another job.
     fn decode(
         &self,
         slots: &[Vec<f64>],
@@ -342,8 +342,8 @@ impl Job {
     /// Returns the inputs that the job requires besides the features. Without a table there are
     /// none.
     #[must_use]
-    pub fn takes(&self) -> Takes {
-        self.table().map_or_else(|_| Takes::default(), TableJob::takes)
+    pub fn required_inputs(&self) -> RequiredInputs {
+        self.table().map_or_else(|_| RequiredInputs::default(), TableJob::required_inputs)
     }
 
     /// Returns the job's name on the command line, for a table of another shape. Example:
@@ -493,7 +493,7 @@ impl Deref for Plan {
 }
 
 impl Plan {
-    /// The command that does it.
+    /// Returns the name of the command that computes the job.
     #[must_use]
     pub fn command(&self) -> &'static str {
         match self {
@@ -503,8 +503,8 @@ impl Plan {
         }
     }
 
-    /// Bytes of the result after so many iterations of a training, with the weights after each of them or
-    /// without, and with a note of so many ciphertexts: as in memory, its file packs them.
+    /// Returns the bytes of the result in memory, which its file packs: after `iterations` of a
+    /// training, with or without the weights after each, and with a note of `note` ciphertexts.
     #[must_use]
     pub fn result_bytes(
         &self,

@@ -82,7 +82,9 @@ impl FileEncryptor {
     /// [`Error::Library`]; [`Error::File`].
     pub fn write(
         &self,
-        (out, path, label): (&mut (impl Write + ?Sized), &Path, &Label),
+        out: &mut (impl Write + ?Sized),
+        path: &Path,
+        label: &Label,
         params: &Params,
         messages: Messages<'_>,
         progress: impl Fn(usize),

@@ -114,6 +114,7 @@ impl Costs {
     };
     /// The minimum outside of tests.
     const MIN_MEMORY_KIB: u32 = if cfg!(test) { 8 } else { 8 << 10 };
+    // A hostile file could otherwise take all memory.
     const MAX_MEMORY_KIB: u32 = 1 << 20;
     /// Maximum of memory times passes, a few seconds of work.
     const MAX_WORK_KIB: u64 = 4 << 20;
@@ -360,14 +361,14 @@ mod tests {
 
     /// libsodium sealed this file according to the format's description. See `tests/data/seal.py`.
     #[test]
-    fn what_others_seal_is_opened() {
+    fn keys_sealed_by_libsodium_are_opened() {
         let sealed = include_bytes!("../tests/data/sealed.bin");
         assert!(**open(sealed, "six random words").unwrap() == **FILE);
     }
 
     /// The header is in clear. The content is not.
     #[test]
-    fn what_is_secret_is_not_in_the_file() {
+    fn the_file_has_no_secret_in_clear() {
         let sealed = cheaply_sealed();
         let content = content(&FILE).unwrap();
         let header = &FILE[..FILE.len() - content.len()];

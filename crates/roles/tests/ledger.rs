@@ -90,7 +90,7 @@ fn many_threads_count_all() {
 }
 
 #[test]
-fn there_are_as_many_as_noise_hides() {
+fn releases_are_limited_to_the_number_that_noise_hides() {
     let (_folder, secret) = folder();
     for ledger in [ledger(&secret), Ledger::in_memory(PARAMS, KEY)] {
         let all: Vec<ReleaseId> = (0..1023).map(id).collect();
@@ -159,7 +159,7 @@ fn problem(refused: Error) -> LedgerError {
 }
 
 #[test]
-fn ledgers_that_are_none_are_refused_and_left_as_they_are() {
+fn invalid_ledgers_are_refused_and_unchanged() {
     let (_folder, secret) = folder();
     ledger(&secret).count(&[id(1), id(2)]).unwrap();
     let path = ledger(&secret).path().unwrap();
@@ -216,7 +216,7 @@ fn ledgers_of_other_keys_and_older_ones_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_written_is_not_counted() {
+fn failed_writes_are_not_counted() {
     let refused = |ledger: &Ledger| {
         let refused = ledger.count(&[id(1)]).unwrap_err();
         assert_eq!(refused.kind(), "NotCounted");

@@ -31,7 +31,8 @@ pub const Y: [i64; 3] = [17, 3, 2039];
 /// Operations and the slots of their results.
 pub fn run() -> sudare::Result<Vec<(&'static str, Vec<f64>)>> {
     let params = Params::preset("n13")?;
-    let (top, scale) = (params.top(), params.scale_at(params.top()));
+    let top = params.top();
+    let scale = params.scale_at(params.top());
     let x = values(X, params.max_slots());
     let y = values(Y, params.max_slots());
 

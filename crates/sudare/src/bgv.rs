@@ -28,7 +28,7 @@
 //!
 //! Reference: Brakerski, Gentry, Vaikuntanathan, "(Leveled) Fully Homomorphic Encryption without
 //! Bootstrapping" ([2011/277](https://eprint.iacr.org/2011/277)). Deviation: the plaintext stands in
-//! the most significant bits, as in BFV, with an exact factor beside it; see [`exact`](crate::exact).
+//! the most significant bits, as in BFV, next to an exact factor; see [`exact`](crate::exact).
 
 pub use crate::exact::{
     BatchEncoder, Ciphertext, Decryptor, Encryptor, Evaluator, Hoisted, IntegerEncoder, Modulus,

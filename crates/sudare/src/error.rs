@@ -429,7 +429,7 @@ pub enum Error {
     Expression {
         /// The operation.
         op: &'static str,
-        /// Its place in your source.
+        /// The place of the operation in your source.
         at: &'static core::panic::Location<'static>,
         /// The error of the operation.
         source: Box<Error>,
@@ -547,7 +547,8 @@ fn scales_differ(left: f64, right: f64, levels: Option<[Level; 2]>) -> String {
 }
 
 /// Formats a power of a prime for messages.
-fn power((prime, exponent): (impl core::fmt::Display, u32)) -> String {
+fn power(modulus: (impl core::fmt::Display, u32)) -> String {
+    let (prime, exponent) = modulus;
     match exponent {
         1 => prime.to_string(),
         _ => format!("{prime}^{exponent}"),

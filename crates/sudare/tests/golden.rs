@@ -134,7 +134,7 @@ fn the_exact_results_decrypt() {
     ] {
         assert_eq!(decrypt(name).0, expected, "{name}");
     }
-    // Above small digits the plaintext, times what raising multiplies it by.
+    // The plaintext lies above small digits, times the factor of raising.
     let (raised, factor) = decrypt("raised exact ciphertext");
     assert_eq!(factor, Unit::one(modulus(2)));
     let top = params.fresh_factor(params.top(), modulus(1)).unwrap();

@@ -176,7 +176,7 @@ fn large_specifications_are_refused_in_little_memory() {
         refused(encoded(&ckks::Spec { q_bits: vec![Vec::new(); levels], ..ckks_spec() }));
     }
     for claimed in [1u64 << 10, 16_000, 1 << 16, 1 << 24, 1 << 60] {
-        // Of levels, and of the primes of the first one.
+        // Bytes of the levels, and of the primes of the first one.
         let claim = encoded(&claimed);
         refused([&[5], &claim[..], &claim, &[0; 40_000]].concat());
         refused([&[5], &claim[..], &claim].concat());
@@ -193,7 +193,7 @@ fn lists_that_are_not_there_take_no_memory() {
         heap(|| Reader::<_, exact::Params>::new(&none[..], none.len() as u64).map(drop));
     assert!(matches!(reader, Err(Error::Malformed { .. })), "{reader:?}");
     assert!(heap < 1 << 16, "{heap}");
-    // More than the file has room for.
+    // More than the file can hold.
     none[32..40].copy_from_slice(&(1u64 << 40).to_le_bytes());
     assert!(matches!(open::<exact::Params>(&none), Err(Error::Malformed { .. })));
 }
@@ -228,7 +228,7 @@ fn moduli_are_tested_after_sizes() {
     let huge = (1 << 60) - 1;
     for (sizes, error) in [
         (vec![bytes, bytes], "neither a prime"),
-        // The size of the second is told before the modulus of the first.
+        // The size of the second is read before the modulus of the first.
         (vec![bytes, bytes - 64], "bytes instead of"),
     ] {
         for prime in [composite, huge] {

@@ -18,6 +18,7 @@ use super::{
 use stored::Stored;
 
 /// Maximum number of values of a column that is encoded, as categories or as classes.
+// Each category becomes a column, and trainings whiten at most 1024 columns.
 pub(super) const MAX_CATEGORIES: usize = 1000;
 
 /// Name of the category of joined values.
@@ -132,7 +133,7 @@ impl EncodingOptions {
 /// otherwise.
 ///
 /// With [`Categorical::Detect`], a text column of dates becomes one feature, the days since
-/// 1970-01-01. Columns that tell rows apart are left out: columns of at least 20 rows with text
+/// 1970-01-01. Columns that identify rows are left out: columns of at least 20 rows with text
 /// where nine in ten values differ, or with different integers under the name of an identifier,
 /// such as `patient_id`. Name such a column in [`Selection::columns`] or in
 /// [`Categorical::Detect`] to use it. Tables that the encoding is applied to may lack columns that
@@ -225,7 +226,7 @@ pub enum Code {
 pub enum Omission {
     /// The owner did not choose it.
     Unselected,
-    /// It tells rows apart.
+    /// It identifies rows.
     Identifier,
 }
 
@@ -314,7 +315,7 @@ impl Encoding {
         })
     }
 
-    /// Returns the columns that were left out because they tell rows apart.
+    /// Returns the columns that were left out because they identify rows.
     pub fn identifiers(&self) -> Vec<&str> {
         let left_out = self.left_out();
         left_out

@@ -5,6 +5,7 @@ use std::{fmt, io};
 use super::Table;
 
 /// Maximum length of an excerpt of a cell or name in an error message, in characters.
+// A cell may hold a whole document.
 const MAX_EXCERPT: usize = 40;
 
 /// Place of a value in its source.
@@ -693,6 +694,7 @@ fn differ_by_accents(a: &str, b: &str) -> bool {
 }
 
 /// Maximum number of names in a message.
+// A table may have thousands of columns.
 const SHOWN: usize = 12;
 
 pub(super) fn read_error(name: &str, error: &io::Error) -> TableError {

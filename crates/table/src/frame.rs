@@ -16,7 +16,7 @@ pub enum Categorical {
     /// rejected.
     Columns(Vec<String>),
     /// The columns with these names, and every other text column that is not a date and does not
-    /// tell rows apart. In a CSV file, where types are guessed, text among numbers is rejected.
+    /// identify rows. In a CSV file, where types are guessed, text among numbers is rejected.
     Detect(Vec<String>),
 }
 
@@ -370,7 +370,7 @@ impl Frame {
         }
         for (at, number) in numbers.iter_mut().enumerate() {
             if text[at % width].is_some() {
-                // So that a text column never passes for numbers.
+                // NaN, so that a text column never passes for numbers.
                 *number = f64::NAN;
             } else if number.is_infinite() {
                 let place = Place::Row(at / width);

@@ -191,7 +191,7 @@ fn known(metric: Result<f64, MetricError>) -> Result<Option<f64>, MetricError> {
 fn calibration_error(mut stated: Vec<(f64, bool)>) -> f64 {
     stated.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let rows = stated.len();
-    // So that no bin is empty.
+    // At most one bin for each row, so that no bin is empty.
     let bins = Quality::BINS.min(rows);
     let of_bin = |bin: usize| {
         // Integer boundaries put every row into exactly one bin.

@@ -27,6 +27,7 @@ const MAGIC: &[u8; 4] = b"PAR1";
 const MAGIC_ENCRYPTED: &[u8; 4] = b"PARE";
 /// Maximum number of bytes of a footer, and of a decompressed page.
 const MAX_FOOTER_BYTES: u64 = 32 << 20;
+// Writers make pages of about a mebibyte, and sizes in a file may be false.
 const MAX_PAGE_BYTES: usize = 256 << 20;
 
 /// Prefix of the name of an index that `pandas` writes.

@@ -58,7 +58,7 @@ fn every_target_takes_its_corpus_and_altered_inputs() {
 
 /// Checksums stop almost all altered inputs unless they are updated.
 #[test]
-fn checksums_that_are_not_made_anew_stop_altered_inputs() {
+fn stale_checksums_stop_altered_inputs() {
     let _alone = alone();
     let target = targets::target("public_key").unwrap();
     let as_it_is = Target { prepare: |input| input.to_vec(), ..*target };

@@ -179,7 +179,7 @@ impl Owner {
             rows: table.rows(),
             dropped: table.dropped(),
             features: table.features(),
-            groups: self.job.takes().groups,
+            groups: self.job.required_inputs().groups,
             training: self.job.training().map(training),
             scoring,
             bootstraps: self.plan.bootstraps(),
@@ -247,9 +247,9 @@ impl Owner {
     pub fn seal(&self, holder: &Holder, passphrase: &Passphrase) -> Result<Vec<u8>> {
         let mut sealed = Vec::new();
         let key = holder.decryptor.key();
-        let file = (&mut sealed, Path::new(SECRET));
+        let path = Path::new(SECRET);
         // Never in clear: the browser's storage holds this file.
-        secret::write(file, (&self.params, key), &self.label, Some(passphrase))?;
+        secret::write(&mut sealed, path, &self.params, key, &self.label, Some(passphrase))?;
         Ok(sealed)
     }
 

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_trained_on_is_refused() {
+    fn unusable_tables_for_training_are_refused() {
         let plan = |text: &str, missing| {
             let choice = Choice::new(Wanted::Train { target: "y".into(), iterations: None });
             csv(text).plan(&Choice { missing, ..choice }).map(|_| ()).map_err(|error| error.kind())

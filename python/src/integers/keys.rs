@@ -136,9 +136,10 @@ impl IntegerSecretKey {
             // A bad passphrase is found before the file exists.
             let passphrase = given_passphrase(passphrase)?;
             let mut file = NewFile::create(&path, Access::Owner, overwrite)?;
-            let out = (&mut progress.watch(&mut file), &*path);
-            let keys = (set.setting.params(), decryptor.key());
-            exact_files::write_secret(out, keys, &set.label, passphrase.as_ref())?;
+            let out = &mut progress.watch(&mut file);
+            let params = set.setting.params();
+            let key = decryptor.key();
+            exact_files::write_secret(out, &path, params, key, &set.label, passphrase.as_ref())?;
             Ok(file.finish()?)
         })
     }

@@ -301,14 +301,14 @@ impl Decrypted {
     fn histograms(&self) -> Result<&[stats::Histogram]> {
         match &self.values {
             decrypted::Decrypted::Histograms { histograms, .. } => Ok(histograms),
-            _ => Err(other_job("another result", "that of histograms")),
+            _ => Err(other_job("another result", "a result of histograms")),
         }
     }
 
     fn statistics(&self) -> Result<(&[String], &stats::Statistics)> {
         match &self.values {
             decrypted::Decrypted::Statistics { columns, statistics } => Ok((columns, statistics)),
-            _ => Err(other_job("another result", "that of statistics")),
+            _ => Err(other_job("another result", "a result of statistics")),
         }
     }
 }

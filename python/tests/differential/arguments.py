@@ -1,7 +1,7 @@
-"""Public functions with arguments that are none.
+"""Calls public functions with wrong arguments.
 
-The calls cover every public function and method of the package, and every parameter that is no table of
-keywords: `uncovered` names others.
+The calls cover every public function and method of the package, and every parameter except keyword tables.
+`uncovered` lists the rest.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from sudare._plain import shown
 from .core import Case, Generator, Rng, Verdict, attempt, judge
 
 SECONDS = 20.0
-"""Of a processor, after which an argument would better have been refused."""
+"""Maximum CPU seconds of a call. A slower one should have refused the argument."""
 
 
 class Anything:
-    """An object of no use."""
+    """An object that no function accepts."""
 
     def __repr__(self) -> str:
         return "Anything()"
@@ -73,7 +73,7 @@ SMALL = 11
 
 @dataclass(frozen=True)
 class Of:
-    """An object of the world, by its name."""
+    """Refers to an object of the world by its name."""
 
     name: str
 
@@ -94,7 +94,7 @@ class _Silent(client.Client):
 
 @cache
 def _world() -> dict[str, Any]:
-    """What functions are called on and with."""
+    """Objects and arguments of the calls."""
     mpl.use("Agg")
     rng = np.random.default_rng(0)
     folder = Path(tempfile.mkdtemp(prefix="sudare-differential-"))
@@ -235,7 +235,7 @@ def _fitted(name: str) -> Callable[..., Any]:
 
 
 def _encrypted(name: str) -> Callable[..., Any]:
-    """An execution with options that are used late."""
+    """Executes with options that are read late."""
     return lambda w, **o: getattr(sudare, name)(insecure_log_n=SMALL, **o).encrypt(
         w["rows"], w["targets"], w["secret of training" if name[:2] == "Lo" else "secret of sums"]
     )
@@ -1147,7 +1147,7 @@ CALLS |= {
 
 
 EXCUSED = {
-    # Made by other calls alone.
+    # Only other calls make these.
     "client.Job", "functions.Function", "functions.PairFunction", "nn.Batch", "nn.Keys", "nn.Network",
     "nn.Plan", "nn.Secret", "nn.Weights", "scoring.Plan", "search.Plan", "search.Scores", "stats.Groups",
     "stats.Histograms", "stats.Plan", "stats.Summary", "EncryptedArray", "EncryptedIntegers", "Keys",
@@ -1156,7 +1156,7 @@ EXCUSED = {
 
 
 def _public() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """The public functions and methods that Python code defines, by name."""
+    """Returns the public functions and methods of Python code, by name."""
     for module in ("", *_MODULES):
         known = importlib.import_module(f"sudare.{module}" if module else "sudare")
         for name in known.__all__:
@@ -1190,7 +1190,7 @@ def _methods(path: str, cls: type[Any]) -> Iterator[tuple[str, Callable[..., Any
 
 
 def uncovered() -> list[str]:
-    """Public functions, or parameters of theirs, that no call covers."""
+    """Lists public functions and parameters that no call covers."""
     covered: dict[str, set[str]] = {}
     for name, (_, usual) in CALLS.items():
         covered.setdefault(name.split(" ")[0], set()).update(usual)
@@ -1222,7 +1222,7 @@ CALLS["frame with two columns of a name"] = (_duplicates, {"library": "pandas"})
 
 @dataclass(frozen=True)
 class CallCase(Case):
-    """A call with one argument that may be none."""
+    """A call with one argument that may be wrong."""
 
     name: str
     argument: str

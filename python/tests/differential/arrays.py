@@ -1,4 +1,4 @@
-"""Random programs of encrypted arrays, beside NumPy."""
+"""Compares random programs of encrypted arrays with NumPy."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .core import Case, Expected, Generator, Outcome, Rng, Verdict, attempt, jud
 from .values import Floats, contained, magnitude, numbers, odd, ordered, typed
 
 FACTOR = 2.0**6
-"""A result may be off by so many standard deviations that are stated."""
+"""Maximum error of a result, in stated standard deviations."""
 
-# Names of small rings, their levels and, where they bootstrap, the bits that this leaves.
+# Levels of small rings by name, and bits of precision after bootstrapping.
 LEVELED = {"n13": 3, "n14": 7, "n15": 15, "n16-d24": 24, "n16": 33}
 BOOTSTRAPPED = {"n16-boot-high": 36.0, "n16-boot-real": 18.0, "n16-boot": 17.0, "n16-boot-fast": 9.0, "n15-boot": 13.0, "n15-boot-net": 9.0}
 SMALL = 10
@@ -33,15 +33,15 @@ class Where:
     kind: str
     """`preset`, `depth`, or `planned`."""
     told: str = ""
-    """The range of inputs that a planned context is told: `calibration`, `ranges`, or none."""
+    """Source of the input ranges of a planned context: `calibration`, `ranges`, or none."""
     name: str = ""
     depth: int = 0
     bits: float | None = None
-    """Bits that bootstrapping leaves, of sets that bootstrap."""
+    """Bits of precision after bootstrapping, for sets that bootstrap."""
 
     @property
     def levels(self) -> int | None:
-        """Levels of new arrays; `None` where there is no end."""
+        """Levels of new arrays, `None` if unlimited."""
         if self.kind == "planned" or self.bits is not None:
             return None
         return self.depth if self.kind == "depth" else LEVELED[self.name]
@@ -56,7 +56,7 @@ class Where:
         return f"sudare.Context.for_program(program, shapes{told.get(self.told, '')}, mode=mode)"
 
     def make(self, mode: Any, program: Callable[..., Any], inputs: list[Floats]) -> sudare.Context:
-        """The context, which is kept for other programs where it serves any."""
+        """Makes the context, and caches it if it serves any program."""
         if self.kind == "planned":
             options: dict[str, Any] = {"mode": mode}
             if self.told == "calibration":
@@ -76,7 +76,7 @@ def _shared(kind: str, name: str, depth: int, mode: Any) -> sudare.Context:
 
 @dataclass(frozen=True)
 class Function:
-    """A function of encrypted numbers, by the arguments that make it."""
+    """A function of encrypted numbers, with the arguments that make it."""
 
     name: str
     interval: tuple[float, float]
@@ -100,19 +100,19 @@ def _fitted(function: Function) -> Any:
 
 @dataclass(frozen=True)
 class Trial:
-    """How functions of the reference are off in one run of it."""
+    """Errors of functions in one run of the reference."""
 
     kind: int | None = None
-    """How the directions of errors differ: alike for all numbers (0), alike for equal ones (1), or each its own
-    (2). `None` draws the kind for each function."""
+    """Directions of errors: equal for all numbers (0), equal for equal numbers (1), or independent (2). `None` draws
+    the kind for each function."""
     turn: float = 1.0
-    """1 for the directions as drawn, -1 for their opposites, smaller for smaller errors."""
+    """1 for the drawn directions, -1 for their opposites. Smaller values make smaller errors."""
     clipped: bool = True
-    """Whether numbers outside of an interval count as its ends."""
+    """True if numbers outside an interval count as its ends."""
 
 
-# Each kind for all functions alike, kinds drawn apart, and errors smaller than the largest, each with its opposite.
-# Numbers inside of a gap may be anything in between, so that no error at all is a trial, too.
+# One kind for all functions, a kind for each function, and smaller errors, each with its opposite.
+# Numbers inside a gap may have any value in between, so a trial without errors is useful, too.
 TRIALS = [
     *(Trial(kind, turn) for kind in (0, 1, 2, None, None, None) for turn in (1.0, -1.0)),
     *(Trial(kind, turn) for kind in (0, 2) for turn in (0.5, 0.0, -0.5)),
@@ -120,7 +120,7 @@ TRIALS = [
 
 
 class Reference:
-    """A function in the clear, off by as much as it says in a direction that is drawn."""
+    """A function in the clear, with its stated error in a drawn direction."""
 
     def __init__(
         self, function: Function, rng: Rng | None, outside: list[bool], trial: Trial | None = None
@@ -132,8 +132,8 @@ class Reference:
         self._trial = trial or Trial()
 
     def _signs(self, x: list[Floats]) -> Floats:
-        """Directions: alike for all numbers, alike for equal ones, or each its own. Sums and differences
-        amplify one or the other."""
+        """Draws directions: equal for all numbers, equal for equal numbers, or independent. Sums and differences
+        amplify one kind or the other."""
         assert self._rng is not None
         shape = np.broadcast_shapes(*(v.shape for v in x))
         kind = self._rng.integers(0, 3) if self._trial.kind is None else self._trial.kind
@@ -153,7 +153,7 @@ class Reference:
         if any(((v < start - slack) | (v > end + slack)).any() for v in x):
             self._outside.append(True)
         if self._trial.clipped:
-            # Numbers that rounding took over the edge.
+            # Numbers that rounding moved over the edge.
             x = [np.clip(v, start, end) for v in x]
         found = np.asarray(self._made.exact(*x), dtype=np.float64)
         if self._rng is None:
@@ -174,7 +174,7 @@ class Input:
     """An argument of a program."""
 
     given: Any
-    """As it is given to `encrypt`."""
+    """The argument of `encrypt`."""
     plain: Floats
     """The numbers in it."""
     what: str
@@ -183,11 +183,11 @@ class Input:
 
     @property
     def options(self) -> dict[str, float]:
-        """What else `encrypt` is given."""
+        """Returns further arguments of `encrypt`."""
         return {} if self.declared is None else dict(zip(("low", "high"), self.declared, strict=True))
 
     def impossible(self) -> bool:
-        """Whether numbers are outside of the range that is declared."""
+        """Returns whether numbers leave the declared range."""
         if self.declared is None:
             return False
         low, high = self.declared
@@ -223,7 +223,7 @@ class ArrayCase(Case):
     outputs: tuple[int, ...]
     where: Where
     promised: str | None = None
-    """The page that promises that it runs."""
+    """The page that promises this program."""
 
     def describe(self) -> str:
         lines = []
@@ -252,7 +252,7 @@ class ArrayCase(Case):
         peaks: list[float],
         trial: Trial | None = None,
     ) -> list[Floats]:
-        """The program by NumPy, with functions that are off if there is `rng`."""
+        """Runs the program by NumPy. With `rng`, functions have errors."""
         if any(item.impossible() for item in self.inputs):
             raise ValueError("numbers outside of their range")
         names: dict[str, Any] = {"np": np, "within": lambda x, low, high: x}
@@ -303,7 +303,7 @@ class ArrayCase(Case):
             expected = {way: Expected(right, slack[k]) for way in parts}
             verdict = judge(parts, expected, must=self.promised)
             if verdict.reason == "wrong value" and outside:
-                # A promise that does not hold. Some functions are right there all the same.
+                # A broken promise. Some functions are still right there.
                 if self._right_outside(k, parts, stated, max(peaks)):
                     continue
                 return Verdict("finding", "wrong value outside of an interval", verdict.detail)
@@ -319,13 +319,13 @@ class ArrayCase(Case):
         return Verdict("right", "right")
 
     def _coarse(self) -> bool:
-        """Whether an interval is so wide that scaling it to (-1, 1) leaves few bits."""
+        """Returns whether an interval is too wide to keep enough bits when scaled to (-1, 1)."""
         return any(f.interval[1] - f.interval[0] > 2.0**40 for f in self.functions.values())
 
     def _right_outside(
         self, k: int, parts: dict[str, Outcome], stated: list[float | None], peak: float
     ) -> bool:
-        """Whether result `k` is right for functions that go on outside of their intervals."""
+        """Returns whether result `k` is right if functions continue outside their intervals."""
         unclipped = attempt(lambda: self.reference(None, [], [], Trial(clipped=False)))
         if unclipped.error is not None:
             return False
@@ -357,15 +357,15 @@ class ArrayCase(Case):
         *,
         clipped: bool = True,
     ) -> list[npt.NDArray[Any]]:
-        """The largest error that each result may have."""
+        """Returns the largest allowed error of each result."""
         slack = [1e-9 * np.abs(value) + 2.0**-48 * peak for value in clear]
         for k, error in enumerate(stated):
             if error is not None:
-                # It is that of a ciphertext as a whole: one large element among many may be off by more.
+                # The stated error is for the whole ciphertext. A single large element may have a larger one.
                 factor = max(FACTOR, 16 * np.sqrt(min(clear[k].size, 2**SMALL)))
                 slack[k] = slack[k] + factor * 2.0 ** min(error, 1000.0)
         if self.where.bits is not None:
-            # What bootstrapping adds is not stated. It is amplified as the program does.
+            # The error of bootstrapping is not stated. The program amplifies it.
             noise = 2.0 ** -(self.where.bits - 6) * max(peak, 1.0) * 4 ** len(self.steps)
             slack = [part + noise for part in slack]
         if self.functions:
@@ -418,7 +418,7 @@ class ArrayCase(Case):
                     )
 
     def _trimmed(self) -> ArrayCase:
-        """Without steps that no output needs. Inputs stay."""
+        """Returns the program without steps that no output needs. Inputs stay."""
         needed = {f"r{i}" for i in self.outputs}
         kept: list[Step] = []
         for step in reversed(self.steps):
@@ -433,7 +433,7 @@ class ArrayCase(Case):
 
 
 def _useless(log2_error: float, found: float, peak: float) -> bool:
-    """Whether a stated error says nothing: it is far above the real one and all numbers."""
+    """Returns whether a stated error is useless: far above the real one and all numbers."""
     largest = max(log2_error - 16, 0.0)
     return bool(log2_error > np.log2(max(peak, 1.0)) + 6 and found < 2.0**largest)
 
@@ -441,7 +441,7 @@ def _useless(log2_error: float, found: float, peak: float) -> bool:
 def _outside(
     ends: tuple[float | None, float | None], right: Floats, slack: npt.NDArray[Any]
 ) -> str | None:
-    """Which element leaves the range that is known of its array."""
+    """Returns the element that leaves the known range of its array."""
     low, high = ends
     if low is not None and ((right < low - slack) & (low > -np.inf)).any():
         return f"an element is {right.min():.6g}, and none is lower than {low:.6g}"
@@ -463,7 +463,7 @@ def _show(value: Any) -> str:
 
 
 class Draft:
-    """A program while it is drawn, with the numbers that it has by NumPy."""
+    """A program under construction, with its numbers by NumPy."""
 
     def __init__(self, rng: Rng, where: Where) -> None:
         self.rng = rng
@@ -476,7 +476,7 @@ class Draft:
         self.depths: list[int] = []
 
     def pick(self) -> int:
-        """A register, a late one most of the time."""
+        """Draws a register, usually a late one."""
         if self.rng.random() < 0.6:
             return len(self.values) - 1
         return int(self.rng.integers(len(self.values)))
@@ -498,13 +498,13 @@ class Draft:
         return name
 
     def function(self, function: Function) -> str:
-        """A function, which can be fitted."""
+        """Draws a function that can be fitted."""
         name = f"f{len(self.functions)}"
         self.functions[name] = function
         return name
 
     def add(self, text: str, depth: int) -> bool:
-        """A line, unless NumPy refuses it or its numbers are none; `depth` is that of its result."""
+        """Adds a line, unless NumPy refuses it or its numbers are not finite. `depth` is the depth of its result."""
         names: dict[str, Any] = {"np": np, "within": lambda x, low, high: x}
         names |= {f"r{i}": value for i, value in enumerate(self.values)}
         names |= {name: constant.plain for name, constant in self.constants.items()}
@@ -515,7 +515,7 @@ class Draft:
         if refused or not np.isfinite(found.value).all() or found.value.size > 4000:
             if self.rng.random() < 0.9:
                 return False
-            # Now and then, to see it refused.
+            # Now and then, so that it is refused.
             self.steps.append(Step(len(self.values), text))
             self.values.append(np.full((), np.nan))
             self.depths.append(depth)
@@ -535,7 +535,7 @@ def _shape(rng: Rng) -> tuple[int, ...]:
 
 
 def _compatible(rng: Rng, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape that broadcasts with this one."""
+    """Draws a shape that broadcasts with this one."""
     sizes = [1 if rng.random() < 0.3 else n for n in shape]
     sizes = sizes[int(rng.integers(0, len(sizes) + 1)) if rng.random() < 0.3 else 0 :]
     if rng.random() < 0.1 and len(sizes) < 4:
@@ -610,7 +610,7 @@ def _reduction(d: Draft, a: int) -> None:
 
 
 def _centred(d: Draft, a: int) -> None:
-    """Differences from means, as statistics have them."""
+    """Draws differences from means, as in statistics."""
     rng, ndim = d.rng, d.values[a].ndim
     axis = _axis(rng, ndim)
     middle = f"r{a}.mean(axis={axis}, keepdims=True)"
@@ -710,7 +710,7 @@ def _options(rng: Rng, name: str, gap: float | None) -> tuple[tuple[str, float],
 
 
 def function_of(rng: Rng, low: float, high: float) -> Function | None:
-    """A function of numbers from `low` to `high`; now and then its interval ends before."""
+    """Draws a function of numbers from `low` to `high`, now and then with a smaller interval."""
     low, high = _bound(low, False), _bound(high, True)
     if low == high:
         low, high = low - 1, high + 1
@@ -740,7 +740,7 @@ def _applied(d: Draft, a: int) -> None:
 
 
 def _room(d: Draft, a: int, function: Function) -> int | None:
-    """Levels of a function, if the context is likely to have them."""
+    """Returns the levels of a function, if the context probably has them."""
     levels = int(function.make().depth) + 1
     left = 40 if d.where.levels is None else d.where.levels - d.depths[a]
     return levels if levels <= left or d.rng.random() < 0.1 else None
@@ -844,7 +844,7 @@ def _input(rng: Rng, shape: tuple[int, ...], size: float) -> Input:
     given, what = contained(rng, array)
     plain = np.asarray(array, dtype=np.float64)
     if rng.random() < 0.15:
-        # Now and then not all numbers are in it.
+        # Now and then some numbers lie outside.
         widen = float(rng.choice([1.0, 1.5, 4.0, 0.9], p=[0.4, 0.3, 0.2, 0.1]))
         middle, half = (plain.max() + plain.min()) / 2, (plain.max() - plain.min()) / 2 + 1e-12 * size
         declared = (float(middle - widen * half), float(middle + widen * half))
@@ -902,7 +902,7 @@ def draw(rng: Rng) -> Case:
 
 
 def draw_function(rng: Rng) -> Case:
-    """One function of numbers of its whole interval, ends included, in a ring with room for it."""
+    """Draws one function on its whole interval, ends included, in a ring with enough levels."""
     low, high = sorted(float(rng.choice([-1.0, 1.0])) * magnitude(rng) for _ in range(2))
     if rng.random() < 0.4:
         low, high = -max(abs(low), abs(high)), max(abs(low), abs(high))
@@ -930,7 +930,7 @@ def draw_function(rng: Rng) -> Case:
 
 
 def draw_large(rng: Rng) -> Case:
-    """Numbers that grow where there are levels to hold them."""
+    """Draws numbers that grow while levels can hold them."""
     depth = int(rng.integers(1, 12))
     where = Where("depth", depth=depth) if rng.random() < 0.3 else Where("preset", name="n16", depth=33)
     draft = Draft(rng, where)

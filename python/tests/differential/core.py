@@ -40,17 +40,17 @@ class Outcome:
 
     @property
     def refused(self) -> bool:
-        """Whether sudare refused it with an error of its own."""
+        """Returns whether sudare refused the case with an error of its own."""
         return isinstance(self.error, errors.Error)
 
     @property
     def foreign(self) -> bool:
-        """Whether it failed with an error that no page promises."""
+        """Returns whether the case failed with an error that no page promises."""
         return self.error is not None and not self.refused and not self._of_an_operand
 
     @property
     def _of_an_operand(self) -> bool:
-        """Whether an operand of another library refused before sudare was asked: NumPy asks each in turn."""
+        """Returns whether another library's operand refused before sudare, because NumPy calls each in turn."""
         if self.error is None or not (frames := traceback.extract_tb(self.error.__traceback__)):
             return False
         return frames[-1].name == "__array_ufunc__" and "pandas" in Path(frames[-1].filename).parts
@@ -72,7 +72,7 @@ def attempt(run: Callable[[], Any]) -> Outcome:
 
 
 def said(error: BaseException | None) -> str:
-    """An error in one line, with its place if it is foreign."""
+    """Describes an error in one line, with its place if it is foreign."""
     text = f"{type(error).__name__}: {str(error)[:200]}".replace("\n", " ")
     if error is None or isinstance(error, errors.Error):
         return text
@@ -82,14 +82,14 @@ def said(error: BaseException | None) -> str:
 
 @dataclass(frozen=True)
 class Expected:
-    """The value that is right, and how far off a result may be."""
+    """The right value, and the allowed error of a result."""
 
     value: npt.NDArray[Any]
     tolerance: npt.NDArray[Any] | float
-    """At each element."""
+    """Allowed error of each element."""
 
     def fault(self, found: Any) -> str | None:
-        """Why a result is wrong; `None` if it is right."""
+        """Explains why a result is wrong. Returns `None` if it is right."""
         result = np.asarray(found)
         if result.shape != self.value.shape:
             return f"shape {result.shape}, expected {self.value.shape}"
@@ -130,7 +130,7 @@ def judge(
     must: str | None = None,
     excuses: Sequence[type[BaseException]] = (),
 ) -> Verdict:
-    """The verdict on what several ways to run a case gave.
+    """Judges the outcomes of several ways to run a case.
 
     `expected` has the right value of each way, or is `None` where the reference refuses. `must`
     names the promise that the case is not refused, if there is one. `excuses` are errors that a
@@ -173,10 +173,10 @@ class Case(ABC):
 
     @abstractmethod
     def run(self, *, execute: bool) -> Verdict:
-        """Runs it in simulation, with `execute` also encrypted, and judges."""
+        """Runs the case in simulation, with `execute` also encrypted, and judges the outcomes."""
 
     def smaller(self) -> Iterator[Case]:
-        """Cases that are a little simpler, to shrink a finding by."""
+        """Yields slightly simpler cases, to shrink a finding."""
         return iter(())
 
 
@@ -187,20 +187,20 @@ class Generator:
     name: str
     draw: Callable[[Rng], Case]
     covers: tuple[str, ...]
-    """The classes of faults that it can find."""
+    """Classes of faults that the generator can find."""
     executed_every: int = 1
-    """Of so many cases, one is also executed by the long form."""
+    """Number of cases for each executed one, in the long form."""
     share: float = 1.0
-    """Cases in proportion to those of other generators."""
+    """Share of this generator among the cases of all."""
 
 
 def case_of(generator: Generator, seed: int, number: int) -> Case:
-    """The case of this number: the same on every machine."""
+    """Draws the case of this number, the same on every machine."""
     return generator.draw(np.random.default_rng([seed, number]))
 
 
 def run_case(case: Case, *, execute: bool) -> Verdict:
-    """The verdict of a case, also where the bench itself fails."""
+    """Judges a case, also if the harness itself fails."""
     outcome = attempt(lambda: case.run(execute=execute))
     if outcome.error is not None:
         return Verdict("finding", "the bench failed", said(outcome.error))

@@ -1,4 +1,4 @@
-"""Linear models of random tables beside scikit-learn."""
+"""Compares linear models of random tables with scikit-learn."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ FRAMES: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 @dataclass(frozen=True)
 class ClassifierCase(Case):
-    """A logistic regression in simulation, now and then executed, beside scikit-learn's."""
+    """A logistic regression, simulated and sometimes executed, and scikit-learn's."""
 
     X: Floats
     y: Any
     kind: str
-    """Of labels."""
+    """Kind of the labels."""
     options: tuple[tuple[str, Any], ...]
     frame: str
     categories: tuple[str, ...] | None
@@ -94,7 +94,7 @@ class ClassifierCase(Case):
         return FRAMES[self.frame]({name: columns[name] for name in names})
 
     def features(self) -> Floats:
-        """What scikit-learn is fitted to: standardised, categories as columns of 0 and 1."""
+        """Returns the columns for scikit-learn: standardised, with categories as columns of 0 and 1."""
         columns = [self.X]
         if self.categories is not None:
             words = sorted(set(self.categories))
@@ -141,7 +141,7 @@ class ClassifierCase(Case):
         return self._beside(model, labels) or self._reopened(model) or self._reordered(model)
 
     def _beside(self, model: LogisticRegression, labels: npt.NDArray[Any]) -> Verdict | None:
-        """Scores beside those of scikit-learn."""
+        """Compares scores with scikit-learn's."""
         options: dict[str, Any] = dict(self.options)
         x = self.features()
         if x.shape[1] != len(model.columns_):
@@ -163,7 +163,7 @@ class ClassifierCase(Case):
             return None
         theirs.fit(x, labels, sample_weight=weights)
         expected, found = theirs.decision_function(x), model.decision_function(self.table())
-        # Beyond the range of its polynomial training is another, so that large scores are left out.
+        # Training beyond the polynomial's range differs, so large scores are left out.
         if np.abs(expected).max() > 5:
             return None
         off = np.abs(found - expected).max()
@@ -192,7 +192,7 @@ class ClassifierCase(Case):
         return None
 
     def _reordered(self, model: LogisticRegression) -> Verdict | None:
-        """Columns in another order, which names tell: the same scores, or a refusal."""
+        """Scores columns in another order, which their names reveal: the same scores, or a refusal."""
         if self.frame == "array" or self.X.shape[1] + (self.categories is not None) < 2:
             return None
         other = attempt(lambda: model.decision_function(self.table([1])))
@@ -270,7 +270,7 @@ class ColumnsCase(Case):
     given: Any
     what: str
     truth: Floats | None
-    """Numbers of the second column; `None` where it is text."""
+    """Numbers of the second column, `None` for text."""
     frame: str
     y: npt.NDArray[np.int64]
 
@@ -336,7 +336,7 @@ def draw_columns(rng: Rng) -> Case:
 
 
 class RefusedColumnsCase(ColumnsCase):
-    """A column that has no numbers: as many categories as values would be a surprise."""
+    """Draws a column without numbers, with fewer categories than values."""
 
     def run(self, *, execute: bool) -> Verdict:
         made = attempt(lambda: self._framed({"c0": self.numbers, "c1": self.given}))
@@ -351,7 +351,7 @@ class RefusedColumnsCase(ColumnsCase):
 
 @dataclass(frozen=True)
 class SquaresCase(Case):
-    """Linear regression or ridge beside the solution by NumPy."""
+    """Linear regression or ridge, and the solution by NumPy."""
 
     X: Any
     y: Any
@@ -385,7 +385,7 @@ class SquaresCase(Case):
         return Verdict("right", "right")
 
     def _expected(self, X: Floats, y: Floats) -> Floats:
-        """Predictions, of columns divided by their sizes: scikit-learn leaves small columns out."""
+        """Compares predictions from columns divided by their sizes, because scikit-learn ignores small columns."""
         middle = X.mean(axis=0) if self.intercept else np.zeros(X.shape[1])
         target = y.mean() if self.intercept else 0.0
         centred = X - middle
@@ -421,12 +421,12 @@ def draw_squares(rng: Rng) -> Case:
     return SquaresCase(given, y if rng.random() < 0.8 else pd.Series(y, name="c0"), alpha, bool(rng.random() < 0.8))
 
 
-# Other tables than those that were encrypted.
+# Tables that differ from the encrypted ones.
 
 
 @dataclass(frozen=True)
 class LoadCase(Case):
-    """Calibrating by a table that is altered: refused, or the model of the right one."""
+    """Calibration with an altered table, which is refused or gives the model of the original."""
 
     change: str
     seed: int
@@ -468,7 +468,7 @@ CHANGES = ["nothing", "rows in another order", "labels flipped", "a column times
 
 
 def altered(change: str, X: Floats, y: Any, rng: Rng) -> tuple[Floats, Any]:
-    """A table that is not quite the same."""
+    """Alters a table slightly."""
     A, b = X.copy(), np.array(y)
     classes = np.unique(b)
     if change == "rows in another order":
@@ -496,7 +496,7 @@ def draw_load(rng: Rng) -> Case:
 
 @dataclass(frozen=True)
 class HeldOutCase(Case):
-    """Rows that were held out, found again in a table that is altered."""
+    """Held-out rows, looked up in an altered table."""
 
     change: str
     seed: int

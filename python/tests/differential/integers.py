@@ -1,4 +1,4 @@
-"""Random programs of encrypted integers, beside those of Python."""
+"""Compares random programs of encrypted integers with Python."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def _context(setting: Setting) -> sudare.IntegerContext:
 
 @dataclass(frozen=True)
 class Operand:
-    """Integers as they are given, and what they are."""
+    """Integers as arguments, and their values."""
 
     given: Any
     plain: Objects | None
-    """`None` where they are no integers."""
+    """The values, `None` if they are not integers."""
     what: str
 
 
@@ -105,7 +105,7 @@ class IntegerCase(Case):
     steps: tuple[Step, ...]
     output: int
     promised: bool
-    """Whether it has no more levels than pages say that the context has."""
+    """Returns whether the program fits the levels that the pages promise for the context."""
 
     def describe(self) -> str:
         lines = [f"ctx = {self.setting.text()}"]
@@ -238,7 +238,7 @@ FREE = 16
 
 
 class Draft:
-    """A program while it is drawn, with its depth by the pages."""
+    """A program under construction, with its depth by the pages."""
 
     def __init__(self, rng: Rng, setting: Setting) -> None:
         self.rng = rng

@@ -1,4 +1,4 @@
-"""Random networks, beside onnxruntime and NumPy."""
+"""Compares random networks with onnxruntime and NumPy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SAMPLES = 3
 
 
 class Graph:
-    """An ONNX model that grows node by node, as far as onnxruntime computes it."""
+    """An ONNX model that grows node by node while onnxruntime accepts it."""
 
     def __init__(self, rng: Rng, shape: tuple[int, ...]) -> None:
         self.rng = rng
@@ -265,7 +265,7 @@ class OnnxCase(Case):
     def run(self, *, execute: bool) -> Verdict:
         found = attempt(self._found)
         if self.needed is None or self.needed.shape[:1] != (SAMPLES,):
-            # It says something else of other numbers of samples.
+            # Its result differs for other numbers of samples.
             return judge({"predict": found}, None)
         right = self.needed.reshape(SAMPLES, -1).astype(np.float64)
         tolerance = 1e-4 * max(1.0, float(np.abs(right).max()))
@@ -313,7 +313,7 @@ class NetworkCase(Case):
     seed: int
     samples: Any
     plain: Floats | None
-    """The samples as rows of the input's shape; `None` where they are none."""
+    """The samples as rows of the input's shape, `None` if they are invalid."""
     what: str
     batch: int
     packing: Any
@@ -465,7 +465,7 @@ def draw_network(rng: Rng) -> Case:
         options.append(("a further axis", x[:, :, None], None))
     what, samples, plain = options[rng.integers(len(options))]
     if what == "one sample without its axis" and shape[0] == 1 and len(shape) == 3:
-        # It cannot be told from a sample of an image in two axes.
+        # It looks like a sample of an image in two axes.
         what, samples, plain = "rows", rows, x
     packing = str(rng.choice(["features", "sample", ""])) or None
     return NetworkCase(

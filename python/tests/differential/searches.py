@@ -1,4 +1,4 @@
-"""Private search beside brute force."""
+"""Compares private search with brute force."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SearchCase(Case):
     payloads: Any
     payload: str
     texts: tuple[bytes, ...] | None
-    """What vectors carry, as bytes."""
+    """Payloads of the vectors, as bytes."""
     deleted: tuple[int, ...]
     k: Any
 
@@ -102,7 +102,7 @@ class SearchCase(Case):
             inside, outside = scores >= at + margin, scores <= at - margin
         if isinstance(found, search.Scores):
             values = np.asarray(found.values)
-            # A server that does not see which rows are deleted scores them as it can.
+            # A server that cannot see deleted rows scores them, too.
             allowed = np.where(kept, found.largest_error, np.inf)
             close.near("scores", values, scores, allowed, undefined=~kept)
             rows, nearest = found.top_k(self.k)
@@ -112,7 +112,7 @@ class SearchCase(Case):
                 close.faults.append(f"top_k({self.k}) gives {len(rows)} rows, expected {len(order)}")
             else:
                 close.near("top_k", scores[rows], scores[order], 2 * found.largest_error)
-                # Of distances, scores are squares.
+                # Scores of distances are squares.
                 shown = np.sqrt(np.maximum(values, 0)) if self.metric == "euclidean" else values
                 close.near("values of top_k", nearest, shown[rows], 1e-12)
         elif isinstance(found, search.Count):
@@ -141,7 +141,7 @@ class SearchCase(Case):
 
 
 def _payload(rng: Rng, rows: int) -> tuple[Any, str, tuple[bytes, ...] | None]:
-    """What vectors carry: as it is given, its kind, and the bytes if they are bytes."""
+    """Draws payloads: the argument, its kind, and the bytes of byte payloads."""
     kind = int(rng.integers(0, 6))
     if kind == 0:
         return None, "rows", None
@@ -150,7 +150,7 @@ def _payload(rng: Rng, rows: int) -> tuple[Any, str, tuple[bytes, ...] | None]:
         return values.astype(str(rng.choice(["int64", "uint16", "int32"]))), "integers:2x12", None
     ids = [bytes(rng.integers(1, 256, 4).astype(np.uint8)) for _ in range(rows)]
     if kind == 2:
-        # Such as little-endian integers.
+        # For example little-endian integers.
         ids = [part[: int(rng.integers(0, 4))].ljust(4, b"\0") for part in ids]
         return ids, "bytes:4", tuple(ids)
     if kind == 3:

@@ -1,4 +1,4 @@
-"""Statistics of random tables beside pandas and SciPy, and tables that the command reads."""
+"""Compares statistics of random tables with pandas and SciPy, and tests tables that the command reads."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from .core import Case, Generator, Outcome, Rng, Verdict, attempt, judge, said
 from .values import Floats, magnitude, numbers
 
 ERROR = 2.0**-19
-"""Results agree with those in the clear to some six digits, as parts of the ranges of columns."""
+"""Allowed error of a result, as a part of the column's range."""
 
 
 class Refused(errors.Error):
-    """The command said no, in the words that it promises."""
+    """The command refused its input with a documented error."""
 
 
 def command(*arguments: str, folder: Path) -> Any:
-    """What a command prints, as JSON, or its refusal."""
+    """Runs a command. Returns its JSON, or raises its refusal."""
     program = os.environ.get("SUDARE")
     start = [program] if program else [sys.executable, "-m", "sudare"]
     done = subprocess.run(
@@ -49,7 +49,7 @@ def command(*arguments: str, folder: Path) -> Any:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: the numbers that a careful reader sees, and the values as they are given."""
+    """A column: the numbers that a careful reader sees, and the passed values."""
 
     name: str
     truth: Any
@@ -77,8 +77,8 @@ class Close:
         *,
         undefined: Any = False,
     ) -> None:
-        """Notes results that are off by more than a tolerance, at each element. Where `undefined`,
-        a result may be no number; where it must be none, `expected` is none."""
+        """Notes results that are off by more than a tolerance, at each element. Where `undefined`, a result may be
+        NaN. Where it must be NaN, `expected` is."""
         with np.errstate(all="ignore"):
             got = np.asarray(found, dtype=np.float64)
             right = np.asarray(expected, dtype=np.float64)
@@ -97,7 +97,7 @@ class Close:
             )
 
     def verdict(self) -> Verdict:
-        """The first fault, if there is one."""
+        """Returns the first fault, if any."""
         if self.faults:
             return Verdict("finding", "wrong value", "; ".join(self.faults[:3]))
         return Verdict("right", "right")
@@ -107,7 +107,7 @@ FRAMES = ["dict", "dict of lists", "pandas", "pandas nullable", "polars", "pyarr
 
 
 def framed(kind: str, columns: list[Column]) -> Any:
-    """The columns in a frame of this kind."""
+    """Returns the columns in a frame of this kind."""
     given = {column.name: column.given for column in columns}
     if kind == "dict":
         return given
@@ -163,7 +163,7 @@ def _names(rng: Rng, count: int) -> list[str]:
 
 
 def _half(values: Floats) -> float:
-    """Half the range of a column, as which its error is a part."""
+    """Returns half the range of a column, the unit of its error."""
     return float((values.max() / 2 - values.min() / 2)) or float(np.abs(values).max()) * 1e-12
 
 
@@ -232,7 +232,7 @@ class TableCase(Case):
         return result
 
     def _by_command(self) -> Any:
-        """The values that the command gives, under the names of Python's."""
+        """Returns the values of the command under Python's names."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             table = pd.DataFrame({c.name: c.given for c in self._all()})
@@ -295,7 +295,7 @@ class TableCase(Case):
             self._follows(found, x, half, close)
 
     def _follows(self, found: Any, x: Floats, half: Floats, close: Close) -> None:
-        """What Python computes from decrypted moments."""
+        """Returns the figures that Python computes from decrypted moments."""
         rows = len(x)
         for i, c in enumerate(self.columns):
             name = f"x{i}" if self.frame == "array" else c.name
@@ -366,7 +366,7 @@ class TableCase(Case):
             unit = half**2
             off = 16 * ERROR * factor * unit + 0 * var
             unsure = ~(var > 64 * off)
-            # A variance below its error is said to be none, or is within the error of the right one.
+            # A variance below its error is missing, or within the error of the right one.
             close.near("variance", found.variance, var, off, undefined=unsure)
             deviation = np.sqrt(var)
             close.near("std", getattr(found, "std", np.sqrt(np.asarray(found.variance, dtype=float))), deviation, np.sqrt(var + off) - deviation + 1e-12, undefined=unsure)
@@ -389,7 +389,7 @@ class TableCase(Case):
             part = float((off[0] / len(a) + off[1] / len(b)) / square) if square > 0 else np.inf
         far = abs(item.p_value - expected.pvalue) > 0.02
         if not np.isfinite(part) or part > 0.5:
-            # Keys may be more precise than is said, so that the test is right all the same.
+            # Keys may be more precise than stated, so the test may succeed.
             if far:
                 close.faults.append(
                     f"t_test: t {item.t:.4g}, p {item.p_value:.3g} where errors hide the variances; "
@@ -441,7 +441,7 @@ class TableCase(Case):
 
 
 class _Values:
-    """Results of the command under the names that Python has for them."""
+    """Renames results of the command as in Python."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         self._values = values
@@ -461,7 +461,7 @@ class _Values:
 
 
 def _unsure(variance: Any) -> Any:
-    """Where a variance, as a part of the square of half the range, may be 0."""
+    """Returns the places where a variance may be 0, as a part of half the range squared."""
     return ~(np.asarray(variance) > 2.0**7 * ERROR)
 
 
@@ -470,14 +470,14 @@ def _groups(by: Column) -> list[Any]:
 
 
 def _coded(by: Column) -> tuple[list[Any], npt.NDArray[np.int64]]:
-    """The different keys in order, and the place of each row's, compared exactly."""
+    """Returns the distinct keys in order, and each row's place among them, compared exactly."""
     keys = [_label(key) for key in np.asarray(by.truth).tolist()]
     labels = sorted(set(keys), key=lambda key: (isinstance(key, str), key))
     return labels, np.array([labels.index(key) for key in keys])
 
 
 def _label(key: Any) -> Any:
-    """A key so that equal numbers are equal: -0 is 0, and 3.0 is 3. Integers stay exact."""
+    """Normalises a key: -0 becomes 0, and 3.0 becomes 3. Integers stay exact."""
     if isinstance(key, (bool, np.bool_)):
         return int(key)
     if isinstance(key, str):
@@ -491,7 +491,7 @@ def _label(key: Any) -> Any:
 
 
 def _key(rng: Rng, rows: int) -> Column:
-    """A column whose values tell groups apart."""
+    """Draws a column whose values define groups."""
     count = int(rng.integers(1, 6))
     places = rng.integers(0, count, rows)
     places[:count] = np.arange(count)[:rows]
@@ -520,7 +520,7 @@ def draw(rng: Rng) -> Case:
     rows = int(rng.choice([1, 2, 3, 5, 8, 12, 30, 60, 200], p=[0.03, 0.05, 0.07, 0.1, 0.1, 0.15, 0.2, 0.2, 0.1]))
     columns = [column(rng, name, rows) for name in _names(rng, int(rng.integers(1, 5)))]
     if len(columns) > 1 and rng.random() < 0.2:
-        # Columns that nearly depend on each other.
+        # Nearly dependent columns.
         first = np.asarray(columns[0].truth, dtype=np.float64)
         twin = first * 2 + rng.normal(0, 1e-3, rows) * (np.abs(first).max() or 1)
         columns[1] = Column(columns[1].name, twin, twin, "nearly twice the first")
@@ -614,7 +614,7 @@ def model(names: list[str]) -> dict[str, Any]:
 
 
 def _cells(rng: Rng, rows: int, kind: str, comma: bool) -> tuple[list[str], list[float] | None]:
-    """Cells of a column, and their numbers where these are beyond doubt."""
+    """Draws the cells of a column, with their numbers if these are unambiguous."""
     values = np.round(rng.uniform(-900, 900, rows), int(rng.integers(1, 5)))
     mark = "," if comma else "."
     if kind == "whole":
@@ -627,11 +627,11 @@ def _cells(rng: Rng, rows: int, kind: str, comma: bool) -> tuple[list[str], list
         texts = [str(rng.choice(["-0", "0", "-0.0", "+0", "0.00", "1"])) for _ in range(rows)]
         return [text.replace(".", mark) for text in texts], [float(text) + 0.0 for text in texts]
     if kind == "thousands":
-        # All with exactly three digits behind the mark: thousands, or thousandths.
+        # Exactly three digits follow each mark: thousands, or thousandths.
         texts = [f"{int(rng.integers(1, 999))}{mark}{int(rng.integers(0, 999)):03d}" for _ in range(rows)]
         return texts, None
     if kind == "grouped":
-        # Two marks, which leave no doubt, or too many.
+        # Two marks, which are unambiguous, or too many.
         texts = [f"{int(rng.integers(1, 9))}{mark}{int(rng.integers(0, 999)):03d}{mark}{int(rng.integers(0, 999)):03d}" for _ in range(rows)]
         return texts, None
     if kind == "words":
@@ -640,7 +640,7 @@ def _cells(rng: Rng, rows: int, kind: str, comma: bool) -> tuple[list[str], list
         texts[int(rng.integers(rows))] = word
         return texts, None
     texts = [f"{v:.4f}" for v in values]
-    # Four digits behind the mark are no thousands.
+    # Four digits after a mark cannot be thousands.
     return [text.replace(".", mark) for text in texts], [float(text) for text in texts]
 
 
@@ -659,7 +659,7 @@ def draw_text(rng: Rng) -> Case:
             continue
         found, truth = _cells(rng, rows, kind, comma)
         columns.append((name, tuple(found), None if truth is None else tuple(truth)))
-    # Marks of one column tell how those of another are meant.
+    # The marks of one column explain the marks of another.
     said = any("," in cell or "." in cell for _, cells, truth in columns if truth is not None for cell in cells)
     options: tuple[str, ...] = ()
     if rng.random() < 0.2:
@@ -684,7 +684,7 @@ def draw_text(rng: Rng) -> Case:
 
 
 def _thousands(cells: tuple[str, ...], mark: str) -> bool:
-    """Whether all cells have one mark with three digits behind."""
+    """Returns whether all cells have one mark followed by three digits."""
     return all(cell.count(mark) == 1 and len(cell.rpartition(mark)[2]) == 3 for cell in cells)
 
 
@@ -768,7 +768,7 @@ def _arrow(values: Any, kind: Any) -> tuple[Any, Floats]:
 
 
 def _days(values: Any, kind: Any, units: float) -> tuple[Any, Floats]:
-    """Dates with this number of units a day, and the days since 1970 that they stand for."""
+    """Draws dates with this number of units a day, and their days since 1970."""
     return pa.array(values).cast(kind), values / units
 
 

@@ -1,4 +1,4 @@
-"""A few random cases of each kind: right within their stated error, or refused in all modes alike.
+"""Runs a few random cases of each kind: right within the stated error, or refused in all modes.
 
 `scripts/differential.py` runs many more, and repeats single ones.
 """
@@ -63,7 +63,7 @@ CLASSES = {
     "sizes whose refusal takes long": {"arguments", "usual arguments"},
 }
 
-# How many cases of each kind are drawn, and how many of these are executed. Other kinds are for the script.
+# Number of drawn and of executed cases of each kind. The script runs the other kinds.
 SHORT: dict[str, tuple[int, int]] = {
     "arrays": (200, 12),
     "functions": (30, 4),

@@ -1,4 +1,4 @@
-"""Numbers as users have them: of all sizes, types, orders and containers."""
+"""Draws numbers of all sizes, types, orders and containers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def magnitude(rng: Rng) -> float:
-    """A size of numbers: near 1 most of the time, and anything from 1e-6 to 1e9."""
+    """Draws a magnitude: usually near 1, sometimes anywhere from 1e-6 to 1e9."""
     kind = rng.random()
     if kind < 0.5:
         return 1.0
@@ -26,10 +26,10 @@ def magnitude(rng: Rng) -> float:
 
 
 def numbers(rng: Rng, shape: tuple[int, ...], size: float) -> Floats:
-    """Numbers of at most this size."""
+    """Draws numbers of at most this magnitude."""
     kind = rng.integers(0, 8)
     if kind == 0:
-        # Far from zero with a small spread, as heights or years are.
+        # Far from zero with a small spread, such as heights or years.
         found = size * (0.95 + 0.05 * rng.random(shape))
     elif kind == 1:
         found = np.full(shape, size)
@@ -53,7 +53,7 @@ _TYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"
 
 
 def typed(rng: Rng, values: Floats) -> npt.NDArray[Any]:
-    """The same numbers in another type of NumPy, as far as it has them."""
+    """Converts numbers to another NumPy type, as far as it can represent them."""
     if rng.random() < 0.5:
         return values
     name = str(rng.choice([*_TYPES, "float16", "float32", "longdouble"]))
@@ -70,7 +70,7 @@ def typed(rng: Rng, values: Floats) -> npt.NDArray[Any]:
 
 
 def ordered(rng: Rng, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same elements in another order of memory."""
+    """Returns the same elements in another memory order."""
     kind = rng.integers(0, 6)
     if kind == 0:
         return np.asarray(values, order="F")
@@ -82,7 +82,7 @@ def ordered(rng: Rng, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         wide[..., ::2] = values
         return wide[..., ::2]
     if kind == 3:
-        # The bytes of another machine.
+        # Another byte order.
         return values.astype(values.dtype.newbyteorder())
     if kind == 4:
         frozen = np.array(values)
@@ -92,7 +92,7 @@ def ordered(rng: Rng, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def contained(rng: Rng, values: npt.NDArray[Any]) -> tuple[Any, str]:
-    """The same elements in another container, and what that is called."""
+    """Returns the same elements in another container, and its name."""
     import pandas as pd
 
     options: list[tuple[str, Callable[[npt.NDArray[Any]], Any]]] = [

@@ -74,8 +74,8 @@ impl Ciphertext {
             .split_last_chunk::<DIGEST_BYTES>()
             // The length follows from the parameters: bytes cannot claim one of their own.
             .filter(|(content, _)| content.len() == body_bytes.saturating_add(HEAD_BYTES));
-        let (content, digest) = frame
-            .ok_or(damaged("their number is not that of a ciphertext under these parameters"))?;
+        let (content, digest) =
+            frame.ok_or(damaged("a ciphertext under these parameters has another size"))?;
         let head = content.strip_prefix(MAGIC).and_then(Head::of);
         let Head { key: id, exponent, noise: [error, lift], body } =
             head.ok_or(damaged("they begin otherwise"))?;

@@ -29,7 +29,8 @@
 //! let params = Params::new(Spec::small(2, 2), insecure_research())?;
 //! let (secret, keys) = KeyGenerator::new(&params)?.generate()?;
 //! let evaluator = Evaluator::new(keys.into());
-//! let (a, b) = (secret.encrypt(&[1, 0], 1)?, secret.encrypt(&[1, 1], 1)?);
+//! let a = secret.encrypt(&[1, 0], 1)?;
+//! let b = secret.encrypt(&[1, 1], 1)?;
 //! let product = evaluator.bootstrap(&evaluator.mul(&a, &b)?)?;
 //! assert_eq!(secret.decrypt(&product)?, [1, 0]);
 //! # Ok::<(), sudare_research_clt::Error>(())

@@ -338,7 +338,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
 }
 
-/// Warns before a model is written that tells about single rows.
+/// Warns before a model is written that reveals facts about single rows.
 fn warn_of_small_categories(model: &Model) {
     let found = model.small_categories();
     if found.is_empty() {
@@ -347,8 +347,8 @@ fn warn_of_small_categories(model: &Model) {
     let told: Vec<String> = found.iter().map(|(name, rows)| format!("{name} ({rows})")).collect();
     let least = Model::MIN_CATEGORY_ROWS;
     say(format_args!(
-        "warning: the model has categories of fewer than {least} rows, which tell about single rows: {}; \
-         keep its file with the owner of the rows, or train with --rare {least}, which joins rare categories",
+        "warning: the model has categories of fewer than {least} rows, which reveal facts \
+         about single rows: {}; keep its file with the owner of the rows, or train with --rare {least}, which joins rare categories",
         list(&told)
     ));
 }

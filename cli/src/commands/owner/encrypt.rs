@@ -78,8 +78,8 @@ pub struct Args {
     owner: Option<String>,
     #[command(flatten)]
     format: TableFormat,
-    /// Coding that says how the table was read when the keys were planned; default: coding.json in
-    /// the directory of the key, if it exists. Options of the table take its place
+    /// Coding of the table that the keys were planned for; default: coding.json in the directory of
+    /// the key, if it exists. Table options replace it
     #[arg(long, value_name = "FILE.json", conflicts_with_all = ["model", "transform"])]
     coding: Option<PathBuf>,
     /// Model to score the rows by, or any JSON file with its columns and divisors; or the unchanged
@@ -115,8 +115,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     files::check_free(&args.output, args.force)?;
     let file = args.key.open()?;
     let (job, params, name) = match &file {
-        OpenKey::Public(file) => made_for(file)?,
-        OpenKey::Secret(file) => made_for(file.opened())?,
+        OpenKey::Public(file) => job_of_key(file)?,
+        OpenKey::Secret(file) => job_of_key(file.opened())?,
     };
     let key_id = match &file {
         OpenKey::Public(file) => file.info().key_id.to_string(),
@@ -168,7 +168,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 }
 
 /// Returns the job of a key, its parameters and their name.
-fn made_for<R: Read>(key: &Opened<R>) -> Result<(Job, Params, String)> {
+fn job_of_key<R: Read>(key: &Opened<R>) -> Result<(Job, Params, String)> {
     let (_, meta) = key.meta(&[Content::Keys])?;
     Ok((meta.job, key.params()?, key.info().label.name.clone()))
 }
@@ -269,7 +269,7 @@ fn read_pooled(
     owner: &str,
     job: &Job,
 ) -> Result<encryption::Subject> {
-    if !job.takes().labels {
+    if !job.required_inputs().labels {
         return Err(Error::Usage(format!(
             "these keys are for {job}, but --transform is for trainings: leave it out"
         )));
@@ -299,17 +299,17 @@ fn expect_shape(data: &Path, table: &Table, job: &Job) -> Result<()> {
 
 /// Rejects options that the job does not use, and missing options that it needs.
 fn check_options(args: &Args, job: &Job, coding: Option<&Coding>) -> Result<()> {
-    let takes = job.takes();
+    let required = job.required_inputs();
     let target = args.target.as_deref().or(coding.and_then(Coding::target));
     let by = args.by.as_deref().or(coding.and_then(Coding::by));
-    if takes.labels && target.is_none() {
+    if required.labels && target.is_none() {
         return Err(Error::Usage(
             "these keys are for training, which needs labels: pass the target column with --target"
                 .into(),
         ));
     }
     let wrong = |advice: &str| Err(Error::Usage(format!("these keys are for {job}: {advice}")));
-    match (takes.class_weights, &args.class_weight) {
+    match (required.class_weights, &args.class_weight) {
         (false, Some(_)) => {
             return wrong("leave out --class-weight, or make keys with --class-weight given");
         }
@@ -318,19 +318,19 @@ fn check_options(args: &Args, job: &Job, coding: Option<&Coding>) -> Result<()> 
         }
         _ => {}
     }
-    match (takes.groups.is_some(), by) {
+    match (required.groups.is_some(), by) {
         (false, Some(_)) => return wrong("leave out --by, or make keys with --for groups:…"),
         (true, None) => return wrong("pass the column that tells groups apart with --by"),
         _ => {}
     }
-    if takes.bins.is_none() && !args.edges.is_empty() {
+    if required.bins.is_none() && !args.edges.is_empty() {
         return wrong("leave out --edges, or make keys with --for histogram:…");
     }
-    if args.hold_out.is_some() && !takes.labels {
+    if args.hold_out.is_some() && !required.labels {
         return wrong("--hold-out is for trainings: leave it out");
     }
     // These keys score rows, which need the preparation of a model: `--like`.
-    if takes.model {
+    if required.model {
         return Err(encryption::unprepared());
     }
     Ok(())
@@ -375,7 +375,7 @@ fn read_table(
     }
     expect_shape(data, &table, job)?;
     expect_groups(data, key.as_ref(), job)?;
-    if job.takes().labels {
+    if job.required_inputs().labels {
         table.check_for_training().map_err(in_table)?;
         expect_classes(data, &table, job)?;
     }
@@ -407,7 +407,7 @@ fn edges_of(given: &[ColumnEdges], columns: &[String]) -> Result<Vec<Edges>> {
 /// Rejects more groups than the keys are for.
 fn expect_groups(data: &Path, key: Option<&KeyColumn>, job: &Job) -> Result<()> {
     // `check_options` made sure that both are there, or neither.
-    let (Some(key), Some(most)) = (key, job.takes().groups) else { return Ok(()) };
+    let (Some(key), Some(most)) = (key, job.required_inputs().groups) else { return Ok(()) };
     let found = key.labels.count();
     if found <= most {
         return Ok(());

@@ -77,7 +77,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let mut new = NewFile::create(path, Access::Owner, overwrite)?;
     let key = file.key(&params, || files.passphrase.of(&files.file))?;
     let passphrase = seal.then(|| files.passphrase.to_seal(&files.file)).transpose()?;
-    let bytes = secret::write((&mut new, path), (&params, &key), &label, passphrase.as_ref())?;
+    let bytes = secret::write(&mut new, path, &params, &key, &label, passphrase.as_ref())?;
     new.finish()?;
     let report = Report { sealed: seal, key_id: key.id().to_string(), bytes, path: path.clone() };
     output.write(&report, |report| {

@@ -285,7 +285,7 @@ fn smallest() -> Result<Box<BootstrapPreset>> {
         Set::Bootstrapping(set) if !set.preset.spec.insecure => Some(set),
         _ => None,
     });
-    // Of several in the same ring, the first one.
+    // The first one among several in the same ring.
     sets.min_by_key(|set| set.preset.spec.log_n)
         .ok_or_else(|| Error::Bug("there is no secure set with bootstrapping".into()))
 }

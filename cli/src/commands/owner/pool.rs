@@ -14,7 +14,11 @@ use sudare_roles::{
         opened::Opened,
     },
     os::files::{self, Access, NewFile},
-    pooled::{self, sums, transform::PooledTransform},
+    pooled::{
+        self,
+        sums::{self, JobKeys},
+        transform::PooledTransform,
+    },
     text::size,
 };
 
@@ -162,9 +166,8 @@ fn encrypt(args: &SumsArgs) -> Result<Made<'_>> {
     let name = key.info().label.name.clone();
     let public = Arc::new(key.public_key(&params)?);
     let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;
-    let of_owner = (&schema, args.owner.as_str());
-    let keys = (job, &params, name.as_str());
-    let bytes = sums::write((&mut file, &args.output), keys, public, of_owner, &table)?;
+    let keys = JobKeys { job, params: &params, name: &name, public };
+    let bytes = sums::write(&mut file, &args.output, keys, &schema, &args.owner, &table)?;
     file.finish()?;
     Ok((Some(table.rows()), schema.owners().len(), bytes, &args.output))
 }

@@ -66,7 +66,7 @@ enum Step {
         /// Iterations; default and maximum: the number that the keys were made for
         #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
         iterations: Option<u32>,
-        /// Keep the weights after each iteration with the model
+        /// Store the weights after each iteration with the model
         #[arg(long)]
         history: bool,
     },

@@ -11,6 +11,7 @@ use sudare_roles::{
 use sudare_server::{Collector, Program};
 
 /// Jobs leave this part of the machine's memory free by default: one in four.
+// The rest serves the server itself, cached files and the system.
 const FREE_MEMORY: u64 = 4;
 
 /// Returns the bytes of memory that jobs may use together by default.

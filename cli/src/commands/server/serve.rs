@@ -249,7 +249,7 @@ enum TokenStep {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         days: Option<u32>,
     },
-    /// List tokens by name: the first 16 digits of each
+    /// List tokens by name, which is the first 16 digits of each
     #[command(after_help = "Example: sudare serve token list --folder store")]
     List {
         #[command(flatten)]
@@ -465,7 +465,7 @@ fn serve(args: &Args, output: Output) -> Result<()> {
         // The reader of standard output may have gone.
         let _ = output.write(&serving, text);
         if let Some(file) = &certificate {
-            say_how_to_trust(file, args);
+            print_trust_advice(file, args);
         }
     })
 }
@@ -484,7 +484,7 @@ fn tls(args: &Args) -> Result<Option<TlsFiles>> {
     TlsFiles::self_signed(folder, &names).map(Some)
 }
 
-fn say_how_to_trust(certificate: &Path, args: &Args) {
+fn print_trust_advice(certificate: &Path, args: &Args) {
     say(format_args!(
         "the certificate is self-signed: copy {} to the clients over a channel that you trust; they pass it \
          with --ca, and in Python with verify",

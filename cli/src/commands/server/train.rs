@@ -44,7 +44,7 @@ pub struct Args {
     /// Directory for the states after the last two iterations, created if it does not exist
     #[arg(long, value_name = "DIR")]
     checkpoint: Option<PathBuf>,
-    /// Keep the weights after each iteration with the model, for `sudare report`. Each iteration
+    /// Store the weights after each iteration with the model, for `sudare report`. Each iteration
     /// adds a ciphertext of the lowest level that holds them, 0.2 to 1 MB in the model and in the
     /// checkpoint directory, at almost no cost of time
     #[arg(long)]
@@ -79,9 +79,9 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     // Before the checkpoint directory is opened, which a wrong option must not change.
     let iterations = check(args, plan)?;
     let start = Instant::now();
-    let kept = kept(args);
+    let checkpoint = checkpoint_folder(args);
     let notice = |damaged: &str| say(format_args!("{damaged}"));
-    let mut server = TrainingServer::open(session, kept, args.history, notice)?;
+    let mut server = TrainingServer::open(session, checkpoint, args.history, notice)?;
     let resumed_after = if server.resumed() { server.training().iteration } else { 0 };
     if let (0, true, Some(folder)) = (resumed_after, args.resume, &args.checkpoint) {
         say(format_args!("{} has no state: training from the start", folder.display()));
@@ -149,7 +149,7 @@ fn train(server: &mut TrainingServer<impl Read + Seek + Send>, iterations: u32) 
 }
 
 /// Returns the directory for states, if the user wants them.
-fn kept(args: &Args) -> Option<CheckpointFolder> {
+fn checkpoint_folder(args: &Args) -> Option<CheckpointFolder> {
     let folder = args.checkpoint.as_ref()?;
     Some(CheckpointFolder {
         folder: folder.clone(),

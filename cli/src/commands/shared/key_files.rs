@@ -151,9 +151,9 @@ impl KeyFiles {
         };
 
         // All files are complete before the first one gets its name.
-        let out = (&mut secret_file, &*secret_path);
-        let owner = (params, &secret);
-        let secret_key_bytes = secret::write(out, owner, label, passphrase.as_ref())?;
+        let passphrase = passphrase.as_ref();
+        let secret_key_bytes =
+            secret::write(&mut secret_file, &secret_path, params, &secret, label, passphrase)?;
         let public_key_bytes = serial::write_public_key(&mut public_file, params, &public, label)
             .map_err(Error::in_file(&public_path))?;
         let coding = self.out.join(Coding::FILE);
@@ -181,7 +181,7 @@ impl KeyFiles {
             secret_key_bytes,
             public_key_bytes,
             evaluation_key_bytes,
-            // Of the files under their own names, as others will compute it.
+            // The digests of the files under their own names, as others will compute them.
             public_key_digest: digest(&public_path)?,
             evaluation_key_digest: digest(&evaluation_path)?,
             seconds: start.elapsed().as_secs_f64(),

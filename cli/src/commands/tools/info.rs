@@ -76,7 +76,7 @@ struct Releases {
 fn ledger(path: &Path) -> Result<Option<Releases>> {
     let mut begin = [0; 8];
     let (mut file, _) = files::open(path, Access::Owner)?;
-    // A file of fewer bytes is not a ledger. The checks below say what it lacks.
+    // A file of fewer bytes is not a ledger. The checks below name the defect.
     if file.read_exact(&mut begin).is_err() || !Entries::begin(&begin) {
         return Ok(None);
     }

@@ -348,7 +348,7 @@ fn text(set: &Explained) -> String {
     ];
     if let Some(UpperSpec { base_bits, levels_bits }) = &set.raised {
         let levels = format!(
-            "{} above level {}, of {} bits on {} in place of those of log2 Q",
+            "{} above level {}, of {} bits on {} in place of the primes of log2 Q",
             levels_bits.len(),
             set.levels,
             sizes(&levels_bits.concat()),

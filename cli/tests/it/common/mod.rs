@@ -82,7 +82,7 @@ pub const STATS: &str = "stats --evaluation-key keys/evaluation.key -i t.ct";
 /// Runs a shell script in `folder`, with the command as `$0`. Files may have `blocks` blocks of 512 bytes, so
 /// that writes fail in the middle, as on a full disk.
 pub fn with_file_limit(folder: &Path, blocks: u64, script: &str) -> Run {
-    // The signal would end the process otherwise.
+    // Otherwise the signal would end the process.
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; {script}");
     let args = ["-c", &script, env!("CARGO_BIN_EXE_sudare")];
     Run::of(Command::new("sh").current_dir(folder).args(args))

@@ -42,7 +42,7 @@ impl Proxy {
             for (number, client) in listener.incoming().enumerate() {
                 let done = Arc::clone(&done);
                 let server = server.clone();
-                // Whichever of both has gone, the connection is over.
+                // The connection ends when either side closes.
                 thread::spawn(move || attend(client?, &server, number as u64, &done));
             }
         });
@@ -106,7 +106,7 @@ fn twice(mut client: TcpStream, first: TcpStream, second: TcpStream) -> io::Resu
     for (mut server, answers) in [(first, false), (second, true)] {
         server.write_all(&request)?;
         let mut read = server.read(&mut buffer)?;
-        // Of an answer that comes in parts, all of them, as long as they come.
+        // All parts of a response that arrives in parts.
         server.set_read_timeout(Some(Duration::from_millis(200)))?;
         while read > 0 && answers {
             client.write_all(&buffer[..read])?;

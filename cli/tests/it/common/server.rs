@@ -161,7 +161,7 @@ impl Service {
              Content-Length: {length}\r\n{headers}\r\n"
         );
         stream.write_all(head.as_bytes()).unwrap();
-        // Who refuses may have closed by then.
+        // A server that refuses the request may have closed the connection.
         let _ = stream.write_all(body);
         if body.len() < length {
             let _ = stream.shutdown(Shutdown::Both);
@@ -251,7 +251,7 @@ pub fn new_database(server: &str) -> String {
 
 /// The processes of jobs of a server or a worker.
 pub fn children(parent: &Child) -> Vec<u32> {
-    // Those of all its threads.
+    // Memory of all its threads.
     let threads =
         fs::read_dir(format!("/proc/{}/task", parent.id())).into_iter().flatten().flatten();
     let of_thread = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children"));

@@ -287,7 +287,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         // The padding must lie in the interval as well.
         let dirty = !a.padding_is_zero();
         let range = self.argument(OP, a, &p.interval())?.polynomial(p).with_padding(0.0);
-        let (mut a, plan) = self.polynomial_input(OP, a, u32::from(dirty), (p, real))?;
+        let (mut a, plan) = self.polynomial_input(OP, a, u32::from(dirty), p, real)?;
         if dirty {
             a = self.masked(&a, 1.0)?;
         }
@@ -326,7 +326,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         op: &'static str,
         a: &Array<E>,
         before: u32,
-        (p, real): (&Polynomial, RealParts),
+        p: &Polynomial,
+        real: RealParts,
     ) -> Result<(Array<E>, PolynomialPlan)> {
         let floor = self.lowest_level();
         let fits = |a: &Array<E>| {

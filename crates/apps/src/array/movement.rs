@@ -229,7 +229,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         let tiles: Vec<usize> =
             (0..layout.ndim()).map(|axis| start[axis] / layout.tile(axis).len()).collect();
         let part = a.reordered(target, |at| at.iter().zip(&tiles).map(|(at, t)| at + t).collect());
-        let (layout, slots) = (part.layout().clone(), part.layout().slots());
+        let layout = part.layout().clone();
+        let slots = part.layout().slots();
         let zero = a.padding_is_zero() && !dirty;
         let padding = if dirty { a.range().reach() } else { a.padding() };
         let range = a.range().clone().loose().with_padding(padding);

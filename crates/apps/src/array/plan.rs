@@ -845,7 +845,8 @@ impl Trial {
         options: &PlanOptions,
         bootstrapping: Option<(String, &BootstrapPlan)>,
     ) -> Result<Planned> {
-        let (params, rlwe) = (&self.params, self.params.rlwe());
+        let params = &self.params;
+        let rlwe = self.params.rlwe();
         let evaluator = self.engine.evaluator();
         let mut required_keys = self.keys.clone();
         let counts = self.engine.counts();

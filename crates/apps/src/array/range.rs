@@ -458,7 +458,8 @@ impl Range {
 
 /// Returns the interval of a polynomial of this degree from the interval of its values at the
 /// points.
-fn grown((low, high): (f64, f64), degree: usize) -> (f64, f64) {
+fn grown(values: (f64, f64), degree: usize) -> (f64, f64) {
+    let (low, high) = values;
     let excess = 1.0 / real::cos(core::f64::consts::PI * degree as f64 / (2 * POINTS) as f64);
     let more = (excess - 1.0) * low.abs().max(high.abs());
     (low - more, high + more)
@@ -470,9 +471,9 @@ fn power_above(x: f64) -> f64 {
     if x > 0.0 { real::exp2(real::log2(x).ceil()).max(x) } else { 0.0 }
 }
 
-/// The interval of a function from its values at the points, and at its corner if it has one. Another extreme
-/// inside of the interval may lie between two points: it exceeds the value at the nearer one by at most half of
-/// the bend there.
+/// Returns the interval of a function from its values at the points, and at its corner if it has
+/// one. An extreme between two points exceeds the value at the nearer point by at most half of the
+/// bend there.
 fn between(values: &[f64], corner: Option<f64>) -> (f64, f64) {
     let bend = |extreme: f64| {
         let near = values.windows(3).filter(|window| window[1] == extreme);

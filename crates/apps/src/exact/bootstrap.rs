@@ -313,7 +313,7 @@ mod tests {
             }
             let power = 1 << s.setting.usable_levels();
             let value = |i| t.pow(t.reduce_i128(at(&a, i)), power) as i128;
-            // Every operation finds levels where there are none.
+            // Every operation gets levels when they have run out.
             s.expect(&e.mul(&low, &x).unwrap(), &[2, 100], |i| value(i) * at(&a, i));
             s.expect(&e.mul(&x, &low).unwrap(), &[2, 100], |i| value(i) * at(&a, i));
             s.expect(&e.mul_plain_array(&low, &a).unwrap(), &[2, 100], |i| value(i) * at(&a, i));

@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_counted_is_refused() {
+    fn impossible_counts_are_refused() {
         let plan = |codes: &[u32], groups: &[usize], column, code| {
             CountsPlan::new(9, codes, groups, vec![Condition { column, accepted: vec![code] }])
         };

@@ -233,7 +233,8 @@ impl Setting {
     /// # Errors
     /// [`Error::InvalidSpec`] for a ring without such keys.
     pub fn required_keys(&self) -> sudare::Result<KeyRequest> {
-        let (params, top) = (self.params(), self.params().top());
+        let params = self.params();
+        let top = self.params().top();
         let rows = inner_sum_keys(params.log_n(), self.slots() / 2, top)?;
         let swap = GaloisElement::conjugation(params.log_n());
         let mut request = rows.relinearize(top).automorphism(swap, top);

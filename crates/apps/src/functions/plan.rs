@@ -52,7 +52,7 @@ impl Function {
             Some(form) => form.input_scale(chain, start, out),
             None => params.scale_at(start) / Scale::from_f64(b / 2.0 - a / 2.0),
         };
-        let steps = self.steps(params, (start, scale), false, |_| out)?;
+        let steps = self.steps(params, start, scale, false, |_| out)?;
         let entry = match spare {
             0 => Entry { level: start, scale, rescales: false },
             _ => {
@@ -85,7 +85,7 @@ impl Function {
         let real = self.needs_real_argument(0, fresh.argument);
         let steps = match &self.product {
             Some(form) => self.product_steps(form, params, level, real)?,
-            None => self.steps(params, (level, scale), real, |end| params.scale_at(end))?,
+            None => self.steps(params, level, scale, real, |end| params.scale_at(end))?,
         };
         self.checked(params, entry, scale, steps)
     }
@@ -134,7 +134,8 @@ impl Function {
     fn steps(
         &self,
         params: &Params,
-        (level, scale): (Level, Scale),
+        level: Level,
+        scale: Scale,
         real: bool,
         out: impl Fn(Level) -> Scale,
     ) -> Result<Vec<Step>> {

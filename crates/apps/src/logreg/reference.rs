@@ -56,9 +56,9 @@ pub struct Ranges {
     /// Largest `|x_i . v|` over the rows of the batch, for the initial `v` of each iteration.
     /// The polynomial is valid for values up to its range.
     pub inner: Vec<f64>,
-    /// For each iteration, the largest entry of `|w|` after it.
+    /// The largest entry of `|w|` after each iteration.
     pub weight: Vec<f64>,
-    /// For each iteration, the largest entry of `|v|` after it.
+    /// The largest entry of `|v|` after each iteration.
     pub momentum: Vec<f64>,
 }
 

@@ -119,7 +119,8 @@ pub(super) struct Leaves<'a> {
 /// let scorer = plan.scorer(&evaluator, Weights::Plain(&[weights]))?;
 /// let scores = scorer.score(&encrypted)?;
 ///
-/// let (decryptor, encoder) = (ckks::Decryptor::new(&params, secret)?, ckks::Encoder::new(&params));
+/// let decryptor = ckks::Decryptor::new(&params, secret)?;
+/// let encoder = ckks::Encoder::new(&params);
 /// let decode = |ciphertext| encoder.decode_real(&decryptor.decrypt(ciphertext)?);
 /// let slots = scores.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
 /// let first: f64 = transform.rows(&rows.values()[..features]).iter().map(|x| 0.5 * x).sum();
@@ -525,7 +526,8 @@ impl ScorePlan {
         let (level, scale) = self.model;
         let models = vec![zeros(level, scale)?; self.job.model.models()];
         let scorer = self.scorer(&e, Weights::Encrypted(&models))?;
-        let (mut work, before) = (e.work(), e.work());
+        let mut work = e.work();
+        let before = e.work();
         scorer.score(&vec![zeros(self.level, self.rows)?; self.group_len()])?;
         let of_group = e.work() - before;
         // All groups take the same work, so one is run.

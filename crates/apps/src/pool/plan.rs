@@ -254,7 +254,8 @@ impl SumsPlan {
         planned("ciphertexts", slots.len(), self.ciphertexts())?;
         // Twice the owners, for which the modulus has room, so that repeated owners are found and
         // named.
-        let (step, most) = (self.step(), 2.0 * self.schema.owners().len() as f64 / self.step());
+        let step = self.step();
+        let most = 2.0 * self.schema.owners().len() as f64 / self.step();
         let integer = |index: usize, at: usize, slot: f64| {
             let value = slot / step;
             let integer = value.round();

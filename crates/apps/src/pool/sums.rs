@@ -19,7 +19,9 @@ const LIMB_BITS: u32 = 24;
 const BLOCK: usize = 128;
 
 /// Maximum number of parts of a table that are summed in parallel, and of values in all their sums.
+// Fixed, so that sums do not depend on the number of cores of a machine.
 const PARTS: usize = 16;
+// 128 MiB of sums.
 const PART_VALUES: usize = 1 << 24;
 
 /// Maximum number of sums of a table.
@@ -89,9 +91,8 @@ fn pairs(columns: usize) -> usize {
 
 /// Returns the place of a pair, the larger column first.
 fn pair(j: usize, k: usize) -> usize {
-    let (j, k) = (j.max(k), j.min(k));
     // The order of the lower triangle, row by row, in which `Products::add_to` visits the pairs.
-    pairs(j) + k
+    pairs(j.max(k)) + j.min(k)
 }
 
 /// Exact sums of the rows of a table that a schema encoded: the number of rows of each class, and

@@ -78,7 +78,8 @@ impl Plan {
         let query = match query {
             Query::Plain(query) if plain => Spread::Plain(self.embedded_query(query)?),
             Query::Encrypted(query) if !plain => {
-                expect_form(ev, "the query", query, self.query_form())?;
+                let (level, scale) = self.query_form();
+                expect_form(ev, "the query", query, level, scale)?;
                 expect("slots of the query", 1 << ev.log_slots(query), self.layout.slots)?;
                 Spread::Encrypted(self.spread(ev, query)?)
             }
@@ -302,7 +303,8 @@ impl<E: ComplexOps> Search<'_, E> {
     }
 
     fn expect_part(&self, part: usize, ciphertext: &E::Ct) -> Result<()> {
-        expect_form(self.ev, "a part of the index", ciphertext, self.plan.part_form(part))?;
+        let (level, scale) = self.plan.part_form(part);
+        expect_form(self.ev, "a part of the index", ciphertext, level, scale)?;
         let slots = 1 << self.ev.log_slots(ciphertext);
         expect("slots of a part of the index", slots, self.plan.layout.slots)
     }
@@ -342,7 +344,8 @@ fn expect_form<E: ComplexOps>(
     e: &E,
     what: &'static str,
     found: &E::Ct,
-    (level, scale): (Level, Scale),
+    level: Level,
+    scale: Scale,
 ) -> Result<()> {
     if e.level(found) == level && e.scale(found).matches(scale) {
         return Ok(());

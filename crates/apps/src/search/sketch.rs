@@ -136,7 +136,8 @@ impl Sketch {
 
     /// Returns the bucket of a place of a block, and the tag there.
     pub fn tag(&self, layout: &Layout, block: usize, place: usize) -> (usize, usize) {
-        let (half, record) = (place / layout.half(), place % layout.half());
+        let half = place / layout.half();
+        let record = place % layout.half();
         let each = layout.half() / self.buckets;
         let tag = (2 * block + half) * each + record / self.buckets;
         (record % self.buckets, tag)
@@ -378,7 +379,7 @@ mod tests {
             let error = |(i, x): (usize, f64)| x + if i == 0 { 5e-4 } else { 0.12 };
             let sums: Vec<f64> = sum(&all).into_iter().enumerate().map(error).collect();
             assert_eq!(sketch.read(9, &sums), Bucket::Solved(expected));
-            // Of another bucket, or with half a match added.
+            // The sums of another bucket, or with half a match added.
             if !tags.is_empty() {
                 assert_eq!(sketch.read(8, &sums), Bucket::Undecided);
                 let half: Vec<f64> = sums.iter().map(|x| x * 0.5).collect();

@@ -190,7 +190,7 @@ fn scores_are_those_in_the_clear() {
                 let vectors = random_vectors(1, dimension, rows);
                 world.append(&vectors, &vec![Vec::new(); rows]);
                 assert_scores(&world, &random_vectors(2, dimension, 1)[0]);
-                // A vector of the index is its own nearest.
+                // A vector of the index is nearest to itself.
                 let nearest = world.scores(&vectors[1]).into_iter().enumerate();
                 let nearest = world.plan.nearest(nearest, 2);
                 assert!(metric == METRICS[1] || nearest[0].0 == 1, "{nearest:?}");

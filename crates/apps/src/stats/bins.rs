@@ -108,7 +108,8 @@ impl Bins {
 
     /// Returns bins of equal width about a centre, for a table that was encrypted without bins. Its
     /// values may be near an edge.
-    pub(super) fn about((centre, half_range): (f64, f64), bins: usize) -> Self {
+    pub(super) fn about(scaling: (f64, f64), bins: usize) -> Self {
+        let (centre, half_range) = scaling;
         let low = centre - half_range;
         let high = centre + half_range;
         let edges = (0..=bins).map(|k| part(low, high, k, bins)).collect();

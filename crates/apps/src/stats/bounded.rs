@@ -4,7 +4,7 @@ use core::ops::{Add, Div, Mul, Sub};
 
 /// Maximum error of a result that is still reported, as a fraction of the result or of its natural
 /// unit.
-const TELLING: f64 = 1.0 / 16.0;
+const MAX_RELATIVE_ERROR: f64 = 1.0 / 16.0;
 
 /// A number, and a bound of its error.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,8 +47,8 @@ impl Bounded {
 
     /// Returns the value if its error is a small part of it, or of the unit in which such values
     /// are judged. Otherwise returns NaN.
-    pub fn told(self, unit: f64) -> f64 {
-        let most = TELLING * self.value.abs().max(unit);
+    pub fn if_precise(self, unit: f64) -> f64 {
+        let most = MAX_RELATIVE_ERROR * self.value.abs().max(unit);
         // An error that is NaN fails this comparison.
         if self.error <= most { self.value } else { f64::NAN }
     }
@@ -129,7 +129,7 @@ mod tests {
     fn values_below_their_errors_are_not_told() {
         let told = |value, error| !Bounded::new(value, error).positive().is_nan();
         assert!(told(2.0, 1.0) && !told(1.0, 1.0) && !told(-1.0, 0.5) && !told(f64::NAN, 0.0));
-        let told = |value, error, unit| !Bounded::new(value, error).told(unit).is_nan();
+        let told = |value, error, unit| !Bounded::new(value, error).if_precise(unit).is_nan();
         assert!(told(0.0, 0.01, 1.0) && !told(0.0, 0.1, 1.0) && told(16.0, 1.0, 1.0));
         assert!(!told(f64::NAN, 0.0, 1.0) && !told(0.0, f64::NAN, 1.0));
         let zero = Bounded::new(0.1, 0.2);

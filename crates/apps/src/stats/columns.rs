@@ -94,7 +94,8 @@ pub struct ColumnSums {
 ///
 /// let sums = plan.run(&Evaluator::new(&params, keys)?, &encrypted, |_| {})?;
 ///
-/// let (decryptor, encoder) = (Decryptor::new(&params, secret)?, Encoder::new(&params));
+/// let decryptor = Decryptor::new(&params, secret)?;
+/// let encoder = Encoder::new(&params);
 /// let decode = |sum| encoder.decode_real(&decryptor.decrypt(sum)?);
 /// let slots = sums.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
 /// println!("{:?}", plan.decode(&slots, &scaling, table.rows(), None)?.correlation);

@@ -82,7 +82,7 @@ mod tests {
     /// Facts that plans measure on one ciphertext of each kind hold for all, in one chunk and in
     /// several.
     #[test]
-    fn shapes_are_those_of_the_results() {
+    fn shapes_match_the_results() {
         let check = |params: &Params, inputs: &[Inputs], shapes, run: &Simulated<'_>| {
             let e = sim::Evaluator::for_params(params);
             let results = run(&e, &zeros(&e, inputs.iter().copied()).unwrap()).unwrap();

@@ -491,7 +491,7 @@ impl GroupPlan {
                 // The scaled values of a constant column are 0 exactly.
                 let constant = half_range == 0.0;
                 let sums = if constant { [Bounded::exact(0.0); 2] } else { sums };
-                let [sum, mean, variance] = moments(count, sums, (centre, half_range));
+                let [sum, mean, variance] = moments(count, sums, centre, half_range);
                 found.sum[group].push(sum.value);
                 found.sum_error[group].push(sum.error);
                 found.mean[group].push(mean.value);
@@ -511,7 +511,8 @@ impl GroupPlan {
 fn moments(
     count: Bounded,
     [sum, squares]: [Bounded; 2],
-    (centre, half_range): (f64, f64),
+    centre: f64,
+    half_range: f64,
 ) -> [Bounded; 3] {
     let mean = sum / count;
     let deviations = squares / count - mean * mean;

@@ -253,8 +253,8 @@ impl Circuit for BinCounts {
 }
 
 impl HistogramPlan {
-    /// Parameters as [`HistogramPlan::auto_params`] makes them, with as much more precision as
-    /// exact counts take.
+    /// Returns the smallest secure parameters for exact counts, which are more precise than the
+    /// parameters of [`HistogramPlan::auto_params`].
     ///
     /// # Errors
     /// The errors of [`HistogramPlan::auto_params`]; [`StatsError::Library`] with

@@ -63,7 +63,7 @@ impl TTest {
         let square = part(a) + part(b);
         let difference = mean(a) - mean(b);
         let standard_error = square.sqrt();
-        let t = (difference / standard_error).told(1.0);
+        let t = (difference / standard_error).if_precise(1.0);
         if t.is_nan() {
             return refused(if a.variance_error > b.variance_error { a } else { b });
         }

@@ -131,8 +131,8 @@ impl Statistics {
             let unit = of_target.sqrt() / self.covariance_of(j, j).sqrt();
             let coefficient = standardised[k] * unit;
             let error = (residual * inverse[k][k]).times(1.0 / (rows - 1.0)).sqrt();
-            let t = (standardised[k] / error).told(1.0);
-            let told = standardised[k].told(1.0).is_finite();
+            let t = (standardised[k] / error).if_precise(1.0);
+            let told = standardised[k].if_precise(1.0).is_finite();
             coefficients.push(if told { coefficient.value } else { f64::NAN });
             standard_errors.push((error * unit).value);
             p_values.push(if t.is_nan() { f64::NAN } else { student_two_sided(t, freedom) });
@@ -142,11 +142,11 @@ impl Statistics {
         Ok(LeastSquares {
             target,
             predictors,
-            intercept: intercept.told(self.std_dev[target]),
+            intercept: intercept.if_precise(self.std_dev[target]),
             coefficients,
             standard_errors,
             p_values,
-            r_squared: r_squared.told(1.0).clamp(0.0, 1.0),
+            r_squared: r_squared.if_precise(1.0).clamp(0.0, 1.0),
             residual_variance: residual_known * of_target.value,
             condition,
         })

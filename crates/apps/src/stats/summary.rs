@@ -174,7 +174,7 @@ impl Statistics {
                 // told.
                 let constant = self.variance[j] == 0.0;
                 let unit = if constant { f64::INFINITY } else { self.std_dev[j] };
-                (self.mean_of(j) + shift).told(unit)
+                (self.mean_of(j) + shift).if_precise(unit)
             }
         };
         Ok((0..self.mean.len()).map(weighted).collect())
@@ -314,7 +314,8 @@ struct Column {
 
 impl Column {
     /// Creates a column from the means of the first four powers.
-    fn new(powers: [Bounded; 4], (centre, half_range): (f64, f64)) -> Self {
+    fn new(powers: [Bounded; 4], scaling: (f64, f64)) -> Self {
+        let (centre, half_range) = scaling;
         let [m, s2, s3, s4] = match half_range == 0.0 {
             true => [Bounded::exact(0.0); 4],
             false => powers,
@@ -345,7 +346,7 @@ impl Column {
 
     /// Returns `f` of a column, or NaN for a column without spread.
     fn shape(&self, f: impl Fn(&Self) -> Bounded) -> f64 {
-        if self.is_constant() { f64::NAN } else { f(self).told(1.0) }
+        if self.is_constant() { f64::NAN } else { f(self).if_precise(1.0) }
     }
 }
 

@@ -424,7 +424,7 @@ proptest! {
         if count > 1 {
             check(6, &Case::Var(axes.clone(), 1), &a);
         }
-        // Padding that holds something else.
+        // Padding with other values.
         let case = Case::AddPlain(Nd::random(&[], salt)).then(Case::Sum(axes.clone(), keepdims));
         check(6, &case, &a);
         let dirty = [a[0].clone(), Nd::random(&vec![1; shape.len()], salt)];
@@ -561,7 +561,7 @@ fn products_of_matrices_over_several_blocks() {
             _ => vec![0..7, 0..13],
         })
     };
-    // Few rows or columns of long sums.
+    // Few rows or columns, with long sums.
     let long = Case::Matmul;
     check(6, &long, &[Nd::random(&[3, 100], 1), Nd::random(&[100, 5], 2)]);
     let square = Case::Transpose(vec![1, 0]).then(Case::Matmul);
@@ -783,7 +783,7 @@ fn programs_that_are_too_deep_say_so() {
         exhausted(engine.mean(&fourth, None, false), "mean", 1, 0);
         let p = Polynomial::chebyshev(f64::sin, -1.0..1.0, 7).unwrap();
         exhausted(engine.polynomial(&x, &p), "polynomial", 3, 2);
-        // These need none.
+        // These need no key.
         engine.sum(&fourth, None, false).unwrap();
         engine.neg(&fourth).unwrap();
         engine.add(&fourth, &x).unwrap();
@@ -969,7 +969,7 @@ fn planned_programs_run_with_what_was_planned() {
     let found = array::decrypt(&s.decryptor, &params, &result).unwrap();
     assert_near(&found, &program.expected(&inputs), 1e-6, &program);
 
-    // From its parts, as after reading a file.
+    // Built from its parts, as after reading a file.
     let blocks: Vec<_> = result.blocks().iter().map(|block| (**block).clone()).collect();
     let again = Array::from_ciphertexts(
         result.layout().clone(),
@@ -1020,7 +1020,7 @@ fn results_can_be_shared_to_the_bits_planned_for() {
         let options = PlanOptions { share_bits: Some(bits), ..PlanOptions::default() };
         array::plan(&shapes, &options, program).unwrap_err()
     };
-    // The digits of f64 do not suffice for as much noise.
+    // f64 has too few digits for this much noise.
     let too_little = refused(25);
     assert!(
         matches!(
@@ -1153,7 +1153,7 @@ fn functions_of_elements_are_those_in_the_clear() {
 fn programs_beyond_the_levels_are_bootstrapped() {
     let (params, plan) = bootstrapping_set(5);
     assert_eq!(plan.usable_levels(), 4);
-    // Six levels, then what was refreshed once more.
+    // Six levels, then one more bootstrapping.
     let program = Case::Power(64).then(Case::Mul);
     let x = [Nd::random(&[7, 3], 1).map(|x| x * 0.02 + 0.98), Nd::random(&[3], 2)];
 
@@ -1179,7 +1179,7 @@ fn programs_beyond_the_levels_are_bootstrapped() {
         &program,
     );
 
-    // What is refreshed is kept.
+    // Bootstrapped ciphertexts replace the old ones.
     let low = engine.powi(&simulate(&x[0]), 16).unwrap();
     assert_eq!(low.level(), engine.lowest_level());
     let before = engine.counts().bootstraps;
@@ -1192,7 +1192,7 @@ fn programs_beyond_the_levels_are_bootstrapped() {
     let large = engine.mul_scalar(&low, 3.0).unwrap();
     let error = engine.square(&large).unwrap_err();
     assert!(matches!(error, ArrayError::BeyondBound { most: 1.0, .. }), "{error}");
-    // Deeper than all levels that bootstrapping gives.
+    // Deeper than the levels after one bootstrapping.
     let p = Polynomial::chebyshev(|x| (3.0 * x).sin(), -1.0..1.0, 40).unwrap();
     let error = engine.polynomial(&low, &p).unwrap_err();
     assert!(error.to_string().contains("bootstrapping leaves 4"), "{error}");

@@ -234,7 +234,7 @@ fn no_error_of_a_known_program_is_above_its_bound() {
         let bits = (bound / most).log2();
         println!("{program:?}: bound {bound:.2e}, largest {most:.2e}, {bits:.1} bits");
         assert!((0.0..=12.0).contains(&bits), "{program:?}: {most:e} of {bound:e}");
-        // What the simulator expects is no bound of those that use a value again.
+        // The simulator's expected error does not bound programs that use a value again.
         if let Known::Doublings(16..) = program {
             assert!(most.log2() > planned.outputs[0].noise_log2 + 5.0, "{program:?}");
         }
@@ -262,7 +262,7 @@ fn bounds_are_for_the_rotations_that_keys_are_for() {
     let program = Row(0b01_0101);
     let own = measured(&params, &[&[64, 16]], &program);
     let powers = measured_with(&params, &general, &[&[64, 16]], &program);
-    // One turn as three, before the row is copied to its layout.
+    // One rotation instead of three, before the row is copied to its layout.
     assert_eq!(powers.required_keys.count(), own.required_keys.count() + 2);
     let [fewest, most] = [own, powers].map(|planned| planned.outputs[0].largest_error());
     assert!(most > 1.1 * fewest, "{most:e} of {fewest:e}");
@@ -321,7 +321,7 @@ fn known_programs_are_planned_by_their_bounds() {
             Err(ArrayError::Library(
                 error @ sudare::Error::TooLittlePrecision { bits: 8, found, needed },
             )) => {
-                // The latter for the digits of f64.
+                // The latter because f64 has too few digits.
                 let refused = matches!(program, Known::Doublings(30..) | Known::Weights(100.0, _));
                 assert!(refused, "{program:?}: {error}");
                 let missing = (found / needed).log2();
@@ -331,7 +331,7 @@ fn known_programs_are_planned_by_their_bounds() {
             Err(error) => panic!("{program:?}: {error}"),
         }
     }
-    // 2^12 terms of 1 do not fit values of 2^9 at level 0: there is more room then.
+    // 2^12 terms of 1 exceed values of 2^9 at level 0, so the plan has more room there.
     let sum = |e: &array::Simulator, x: Vec<Array<_>>| {
         let mut sum = x[0].clone();
         for _ in 0..12 {
@@ -393,7 +393,7 @@ impl Step {
     }
 
     fn run<E: ComplexOps>(self, e: &Engine<'_, E>, all: &[Array<E>]) -> array::Result<Array<E>> {
-        // The last ones more often, so that programs are deep.
+        // Later registers more often, so that programs are deep.
         let at = |index: usize| &all[all.len() - 1 - (index % all.len()).min(index % 5)];
         match self {
             Self::Add(a, b) => e.add(at(a), at(b)),
@@ -574,7 +574,7 @@ fn bounds_of_documented_programs_are_near_the_largest_errors() {
         for shapes in program.shapes() {
             let shapes_of: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
             let run = |e: &array::Simulator, x: Vec<_>| program.run(e, &x);
-            // Pairs of a comparison are so near that their difference is in its interval.
+            // The values of a pair are so close that their difference lies in the interval.
             let options = PlanOptions { assume_intervals: true, ..PlanOptions::default() };
             let planned = array::plan(&shapes_of, &options, run).unwrap();
             let params = Params::new(planned.spec.clone()).unwrap();
@@ -582,7 +582,7 @@ fn bounds_of_documented_programs_are_near_the_largest_errors() {
             for salt in 0..2 {
                 let runner = Runner::new(&params, &planned);
                 let value = |i: usize| match program {
-                    // Where a step is steepest, both are the same.
+                    // Both bounds are equal where a step is steepest.
                     Comparison => 0.5,
                     _ => unit(salt, i).signum(),
                 };
@@ -642,7 +642,7 @@ impl Rows {
 
 /// The bound, and the largest error of a weight.
 fn training_error(spec: TrainSpec, levels: usize, table: &Table) -> (f64, f64) {
-    // Far from what f64 rounds, with room for what iterations add.
+    // Far above the rounding of f64, with room for the iterations.
     let params = small(levels, f64::min(45.0 + 2.0 * f64::from(spec.iterations), 60.0));
     let job = Job { rows: table.rows(), features: table.features(), spec };
     let plan = TrainPlan::new(&job, &params).unwrap();
@@ -696,7 +696,7 @@ fn no_error_of_a_training_is_above_its_bound() {
             check_training(TrainSpec { iterations, ..whitened }, kind);
         }
     }
-    // Takes as long as all others, and has the largest errors.
+    // Takes longer than all others together, and has the largest errors.
     check_training(TrainSpec { iterations: 14, ..whitened }, Rows::OneRow);
     for iterations in [3, 8] {
         check_training(TrainSpec { iterations, ..scaled }, Rows::Any);

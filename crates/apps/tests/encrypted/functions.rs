@@ -75,7 +75,7 @@ fn comparisons_are_sharp_outside_their_gap() {
         assert_eq!((y.level(), y.scale()), (plan.output_level(), plan.output_scale()));
         let found = s.encoder.decode_real(&s.decryptor.decrypt(&y).unwrap()).unwrap();
         for ((&x, &y), found) in xs.iter().zip(&ys).zip(found) {
-            // Noise of 2^-25 or so, steepened by the function.
+            // Noise of about 2^-25, times the slope of the function.
             assert!((f.evaluate(x, y) - found).abs() < 1e-5, "{x} {y} {found}");
             if (x - y).abs() >= f.of_difference().gap() {
                 let error = (f.exact(x, y) - found).abs();
@@ -91,7 +91,7 @@ fn ends_and_inside(interval: &core::ops::Range<f64>, gap: f64, count: u32) -> Ve
     let value = |i: u32| match i % 4 {
         0 => start,
         1 => end,
-        // Beside the gap and 0, and near the ends.
+        // Next to the gap and to 0, and near the ends.
         2 => gap.max(f64::from(i) * 1e-6) * if i % 8 < 4 { 1.0 } else { -1.0 },
         _ => start + (end - start) * f64::from(i) / f64::from(count),
     };
@@ -124,7 +124,7 @@ fn sharp_functions_keep_the_error_that_they_state() {
             let plain = s.encoder.encode_real_at(&xs, plan.level(), plan.scale()).unwrap();
             let y = plan.run(&s.evaluator, &s.encryptor.encrypt(&plain).unwrap()).unwrap();
             let found = s.encoder.decode_real(&s.decryptor.decrypt(&y).unwrap()).unwrap();
-            // A result in [-1, 1] would tell nothing from 1 on.
+            // A result in [-1, 1] could not show an overflow at 1.
             let stated = f.stated_error(Noise::fresh(10, params.scale_at(params.top())));
             assert!(stated < 1.1 * f.max_error() + 1e-6, "{}: {stated:e}", f.name());
             for (x, found) in xs.iter().zip(found) {

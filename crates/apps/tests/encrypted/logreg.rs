@@ -263,13 +263,13 @@ fn five_iterations_take_nine_levels_of_the_ring_of_dimension_2_14() {
         assert!(params.rlwe().log2_qp(params.top()) <= limit);
         assert!(params.rlwe().security_bits() >= 128.0);
         assert!(plan.required_keys().bytes(params.rlwe()).unwrap() < 300_000_000);
-        // Products before relinearisation: two of each group, and three of each ciphertext, of
-        // which those of a group are relinearised together.
+        // Products before relinearisation: two for each group, and three for each ciphertext.
+        // Products of a group share one relinearisation.
         let (_, e, _) = simulate(&plan, &table);
         let counts = e.counts();
         assert_eq!(counts.products, u64::from(3 * (groups + 3 * groups * pieces)));
-        // To sum a piece of each group; to sum all periods; and to turn the pieces of the weights
-        // and the sums.
+        // Rotations that sum a piece of each group, sum all periods, and align the pieces of
+        // weights and sums.
         let turns = pieces - 1;
         let rotations = 3 * ((5 - pieces.ilog2()) * groups + 8 + 2 * turns);
         assert_eq!(counts.automorphisms, u64::from(rotations));
@@ -296,7 +296,7 @@ fn encrypted_training_equals_the_reference(name: &str) {
         (scores(&table, &spec, &w), scores(&table, &spec, &expected), table.labels().unwrap());
     let accuracy = |scores: &[f64]| metrics::accuracy(scores, &labels).unwrap();
     assert_eq!(accuracy(&scores), accuracy(&expected));
-    // Scores nearer to each other than the error may change places.
+    // Scores that differ by less than the error may change places.
     let auc = |scores: &[f64]| metrics::auc(scores, &labels).unwrap();
     assert!((auc(&scores) - auc(&expected)).abs() < 3e-4);
 
@@ -335,7 +335,7 @@ fn encrypted_batches_equal_the_reference() {
     let batches = (0..6).map(|iteration| plan.batch(iteration).start / per_batch);
     assert_eq!(batches.collect::<Vec<_>>(), [0, 0, 1, 2, 0, 1]);
     let data = parties.encrypt(&table);
-    // And means of labels of each batch.
+    // And the means of labels of each batch.
     assert_eq!(data.len(), 3 * per_batch + 3);
     let mut training = parties.start(&data);
     while training.iteration < spec.iterations {
@@ -345,7 +345,7 @@ fn encrypted_batches_equal_the_reference() {
     let expected = clear(&table, &spec);
     let found = error(&parties.weights(&training), &expected);
     assert!(found < 2f64.powi(-12), "2^{}", found.log2());
-    // And they are not those of the whole table.
+    // They differ from the means of the whole table.
     let whole = clear(&table, &TrainSpec { batch: None, ..spec });
     assert!(error(&expected, &whole) > 2f64.powi(-8));
 }
@@ -534,7 +534,7 @@ fn weights_are_shared_to_the_bits_planned_for() {
     let owners = owners.params();
     let refused = TrainPlan::new(&job, owners).unwrap_err();
     assert!(matches!(refused, Error::Precision { what: "a weight to be shared", .. }), "{refused}");
-    // Bootstrapping is not as precise.
+    // Bootstrapping is less precise.
     let long = Job { spec: TrainSpec { iterations: 300, ..spec }, ..job };
     assert!(matches!(TrainPlan::auto_params(&long), Err(Error::TooManyIterations { .. })));
     for bits in [0, 13] {
@@ -631,7 +631,8 @@ fn class_weights_take_a_second_copy_of_the_rows() {
             assert!(found < most, "{name}: {found:e}");
             assert!(headroom_bits > 1.0, "{name}: {headroom_bits}");
             assert_eq!(e.used_keys(), *plan.required_keys());
-            let (work, plain_work) = (plan.work().unwrap(), plain_plan.work().unwrap());
+            let work = plan.work().unwrap();
+            let plain_work = plain_plan.work().unwrap();
             let rates = sudare::circuits::ckks::cost::Rates::reference(plan.params().log_n());
             let more = work.seconds(&rates) / plain_work.seconds(&rates);
             assert!((1.0..1.02).contains(&more), "{more}");
@@ -710,11 +711,12 @@ fn class_weights_that_do_not_fit_are_refused() {
         plan.simulate(&rows, |_| ()).map(|_| ())
     };
     let [balanced, own] = [ClassWeights::Balanced, ClassWeights::Given].map(Some);
-    // The root of (200 + 200 / 398 n) / 2 at one row of 400 is 10, at two 7.1.
+    // The root mean square, sqrt((200 + 200 / 398 n) / 2), is 10 for one row of 400, and 7.1 for
+    // two.
     assert_eq!(simulated(balanced, 2, None), Ok(()));
     let Err(Error::RowsTooHeavy { found, most }) = simulated(balanced, 1, None) else { panic!() };
     assert!((found - 10.0).abs() < 0.1 && most == 8.0, "{found} {most}");
-    // One class alone counts: the root of 400 / 2, and of 400 / 10.
+    // One class alone counts: sqrt(400 / 2), and sqrt(400 / 10).
     let heavy = simulated(own, 2, Some([1e-9, 1.0]));
     assert!(matches!(heavy, Err(Error::RowsTooHeavy { .. })), "{heavy:?}");
     assert_eq!(simulated(own, 10, Some([1e-9, 1.0])), Ok(()));
@@ -728,7 +730,7 @@ fn class_weights_that_do_not_fit_are_refused() {
     let bad = TrainError::ClassWeight { found: -2.0 };
     assert_eq!(simulated(own, 10, Some([1.0, -2.0])), train(bad));
 
-    // Ciphertexts of a training without weights are half of those that are needed.
+    // A training without weights has half the required ciphertexts.
     let weighted = plan(balanced);
     let plain = plan(None);
     assert_eq!(weighted.groups_of(plain.ciphertexts()), Ok(weighted.groups() / 2));
@@ -815,7 +817,7 @@ fn thirty_iterations_are_bootstrapped_in_a_ring_of_dimension_2_15() {
         let (w, e, headroom_bits) = simulate(&plan, &table);
         assert_eq!(e.counts().raisings, u64::from(plan.bootstraps_within(30)));
         assert_eq!(e.used_keys(), *plan.required_keys());
-        // The sine's error of weights far below their bound.
+        // The sine's error for weights far below their bound.
         let found = error(&w, &clear(&table, &spec));
         assert!(found < 2f64.powi(-13), "{name}: 2^{}", found.log2());
         assert!(headroom_bits > 1.0, "{name}: {headroom_bits}");
@@ -1050,7 +1052,7 @@ fn progress_counts_ciphertexts() {
     let calls = std::cell::RefCell::new(vec![]);
     let data =
         parties.plan.encrypt(&parties.encryptor, &table, None, |n| calls.borrow_mut().push(n));
-    // Of iterations that take means of labels alone, only these.
+    // Iterations that use only means of labels.
     assert_eq!(data.unwrap().len(), 1);
     assert_eq!(*calls.borrow(), [1]);
     calls.borrow_mut().clear();
@@ -1136,7 +1138,7 @@ fn many_rows_are_multiplied_after_the_polynomial() {
             assert!(headroom_bits > 1.0);
             assert_eq!(e.used_keys(), *plan.required_keys());
             if levels == 5 {
-                // In each of two passes, two with each ciphertext of rows, and powers of each
+                // In each of two passes: two for each ciphertext of rows, and the powers of each
                 // group.
                 let powers = if degree == SigmoidDegree::Five { 3 } else { 4 };
                 let products = 2 * (2 * plan.batch(1).len() + powers * plan.groups());
@@ -1219,7 +1221,7 @@ fn tables_of_several_owners_are_trained_on_as_one() {
             let batch: Vec<_> = rows.iter().flat_map(of_table).collect();
             trainer.step(&batch, &mut training).unwrap();
         }
-        // Batches are of rows of all tables.
+        // Batches mix rows of all tables.
         let order = (0..10).flat_map(|k| {
             let of_tables = [(0, 2), (20, 7), (90, 6)];
             of_tables
@@ -1227,7 +1229,7 @@ fn tables_of_several_owners_are_trained_on_as_one() {
                 .flat_map(move |(start, each)| (0..each).map(move |i| start + k * each + i))
         });
         let mixed = taken(&whole, &order.collect::<Vec<_>>());
-        // Directions may have the other sign: of the columns, weights are the same.
+        // Directions may have the other sign. The weights of columns are the same.
         let of_columns = |transform: &Transform, weights: &[f64]| -> Vec<f64> {
             weights.chunks(6).flat_map(|weights| transform.of_columns(weights)).collect()
         };
@@ -1265,7 +1267,7 @@ fn the_sigmoids_range_is_found_or_refused() {
     assert!(wider.sigmoid.range > 8.0);
     let plan = TrainPlan::new(&job(&table, wider), &toy_in(10, 10, 45.0)).unwrap();
     assert_eq!(plan.check(&plan.prepare(&table, None).unwrap()), Ok(()));
-    // The range of a table whose scores are small is smaller.
+    // A table with small scores has a smaller range.
     let lbw = Table::bundled("lbw").unwrap();
     let few = prepared(&lbw, &TrainSpec::default());
     assert_eq!(TrainSpec::default().with_fitting_range(&few).unwrap().sigmoid.range, 6.0);

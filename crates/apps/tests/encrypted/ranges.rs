@@ -79,7 +79,7 @@ fn ages() -> PlainArray {
 }
 
 #[test]
-fn large_results_are_right_where_there_is_room_and_refused_where_there_is_none() {
+fn large_results_are_right_or_refused() {
     let x = ages();
     let exact = x.values.iter().map(|x| x * x).sum::<f64>() / 300.0;
     for found in both(&params(2, 60.0), &MeanSquare, &x) {
@@ -87,7 +87,7 @@ fn large_results_are_right_where_there_is_room_and_refused_where_there_is_none()
         assert!((values[0] - exact).abs() < 1e-3, "{values:?} for {exact}");
         assert!(*range.start() <= exact && exact <= *range.end() && *range.end() <= 92.0 * 92.1);
     }
-    // 8464 exceeds the 2^9 that the lowest level has room for.
+    // 8464 exceeds 2^9, the maximum at the lowest level.
     for found in both(&params(2, 50.0), &MeanSquare, &x) {
         match found.unwrap_err() {
             ArrayError::OutOfRoom { op: "mean", high, most, level: 0, .. } => {
@@ -143,7 +143,7 @@ fn polynomials_of_one_array_are_bounded_as_a_whole() {
         x = engine.mul(&x, &slope.unwrap()).unwrap();
         assert!(x.range().magnitude() < 1.0 + 1e-3, "{:?}", x.range());
     }
-    // Of another array with the same range, nothing more is known than the ends.
+    // For another array of the same range, only the ends are known.
     let other = x.within(-1.0, 1.0).unwrap();
     let product = engine.mul(&x, &other).unwrap();
     assert!(*product.range().interval().start() < -0.9);
@@ -199,13 +199,13 @@ fn plans_have_room_for_the_inputs() {
     let huge = array::plan(&[&[100]], &huge, square).unwrap();
     let room_bits = huge.spec.q_bits[0].iter().sum::<f64>() - 41.0;
     assert!(room_bits > 79.7, "{room_bits}");
-    // An input that goes into a function fills its interval, and needs no more room.
+    // An input of a function fills its interval, and needs no more room.
     let log = functions::log(100.0..1000.0, Fit::Degree(15)).unwrap();
     let logs = |e: &array::Simulator, x: Vec<Array<_>>| Ok(vec![e.function(&x[0], &log)?]);
     let planned = array::plan(&[&[100]], &PlanOptions::default(), logs).unwrap();
     let range = &planned.ranges[0];
     assert_eq!((range.low, range.high, range.declared), (100.0, 1000.0, true));
-    // 2^31 terms of a million do not fit beside four levels of the largest ring.
+    // 2^31 terms of a million do not fit next to four levels of the largest ring.
     let power = |e: &array::Simulator, x: Vec<Array<_>>| Ok(vec![e.powi(&x[0], 8)?]);
     let planned = array::plan(&[&[100]], &PlanOptions::default(), power).unwrap();
     assert!((1.0..1e6).contains(&planned.ranges[0].high), "{:?}", planned.ranges);

@@ -99,7 +99,7 @@ fn many_rows_are_scored_by_diagonals() {
     assert_eq!((plan.group_len(), plan.groups(), plan.key_switches()), (8, 4, 7 + 4));
     let (level, _) = plan.input();
     assert_eq!((level, plan.group_outputs()), (Level(1), 1));
-    // Few rows lie whole beside each other.
+    // Few rows fit next to each other.
     let plan = ScorePlan::new(&given(8, 7, None), &toy(8, 1, 45.0)).unwrap();
     assert!(plan.groups() == 1 && plan.key_switches() < 8);
 }
@@ -137,7 +137,7 @@ fn encrypted_rows_are_scored_by_plain_and_encrypted_models() {
         assert_eq!(found.probabilities, None);
         let error = largest(&found.scores[0], &expected);
         assert!(error < plan.largest_error(), "{error}");
-        // Not far from what is met: inputs are smaller than the largest.
+        // Close to the actual maximum, because inputs are smaller than their bound.
         assert!(error > plan.largest_error() / 2f64.powi(20), "{error}");
     }
 }
@@ -166,7 +166,7 @@ fn probabilities_have_the_error_stated() {
     assert!(error < bound, "{error}");
 
     let refused = plan.scorer(&s.evaluator, Weights::Plain(&[vec![0.9; 10]])).err().unwrap();
-    // 0.9 for the intercept, and for each feature as large as it may be.
+    // 0.9 for the intercept, and the maximum for each feature.
     let largest = 0.9 + 9.0 * 0.9 * 4.0;
     assert!(matches!(
         refused,
@@ -174,7 +174,8 @@ fn probabilities_have_the_error_stated() {
     ));
     let none = given(1, 1, Some(Probability { range: 8.0, bits: 17 }));
     assert!(ScorePlan::auto_params(&none).unwrap_err().to_string().contains("1 to 16"));
-    // No polynomial does: found in the label of a file, which kept its reader busy for seconds.
+    // No polynomial is that precise. A file's label claimed this, and its reader was busy for
+    // seconds.
     for range in [1024.1, 126_976.0, f64::MAX, f64::INFINITY] {
         let job = given(1, 1, Some(Probability { range, bits: 4 }));
         for refused in [ScorePlan::auto_params(&job).err(), ScorePlan::new(&job, &params).err()] {
@@ -204,7 +205,7 @@ fn train_and_score(table: &Table, spec: TrainSpec, params: &Params) {
     let prepared = training.prepare(table, None).unwrap();
     let transform = prepared.transform();
     let expected = reference::train(&prepared, &spec).unwrap();
-    // More rows than were trained on, and others.
+    // More rows than in the training, and other rows.
     let values: Vec<f64> = table.values().iter().map(|x| x * 0.75).collect();
     let values = [table.values(), &values].concat();
     let rows = Table::new(table.columns().to_vec(), values, None).unwrap();
@@ -256,7 +257,7 @@ fn a_trained_model_scores_rows_as_it_is() {
     let spec = TrainSpec { scorable: true, ..TrainSpec::published() };
     train_and_score(&table, spec, &small(spec));
 
-    // Three models, of which each scores the same rows.
+    // Three models, each of which scores the same rows.
     let members = table.column(0).map(|age| (age as u32 % 3).min(2)).collect();
     let classes = ["a", "b", "c"].map(String::from).to_vec();
     let target = ("class".to_owned(), classes, members);

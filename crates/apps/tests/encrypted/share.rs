@@ -68,7 +68,7 @@ fn statistics_are_shared_to_the_bits_planned_for() {
     let data = plan.encrypt(&s.encryptor, &table, &scaling, |_| ()).unwrap();
     let own = slots(&s, &plan.run(&s.evaluator, &data, |_| ()).unwrap());
 
-    // The bound holds of sums of the first four powers, and is not far off.
+    // The bound holds for sums of the first four powers, and is close to them.
     let mut largest: f64 = 0.0;
     for (power, sums) in own.iter().take(4).enumerate() {
         for (j, &(centre, half_range)) in scaling.maps().iter().enumerate().take(sums.len() / 256) {
@@ -90,7 +90,7 @@ fn statistics_are_shared_to_the_bits_planned_for() {
     for (j, &(_, half_range)) in scaling.maps().iter().enumerate() {
         close("mean", shared.mean[j], own.mean[j], half_range);
         close("variance", shared.variance[j], own.variance[j], half_range * half_range);
-        // Within what is said of each.
+        // Within the stated error of each.
         let off = (shared.mean[j] - own.mean[j]).abs();
         assert!(off <= shared.mean_error[j] + own.mean_error[j], "{off:e}");
         let off = (shared.variance[j] - own.variance[j]).abs();
@@ -111,7 +111,7 @@ fn parameters_without_that_precision_are_refused() {
         assert_eq!(plan.share(&slots, bits, &seed()).unwrap_err(), refused);
         assert_eq!(StatsPlan::shared_params(&job, bits).unwrap_err(), refused);
     }
-    // So many values that f64 has not the digits that their noise takes.
+    // With this number of values, f64 has too few digits for the noise.
     let many = Job { rows: 1 << 10, features: 256 };
     too_little(StatsPlan::shared_params(&many, MAX_SHARED_BITS).unwrap_err());
     assert!(StatsPlan::shared_params(&many, 4).is_ok());
@@ -175,7 +175,7 @@ fn errors_of_histograms_are_within_their_bound_at_an_edge() {
     let job = HistogramJob { rows: 256, features: 8, bins: 4 };
     let (at_edges, bound) = errors_at_edges(job, &HistogramPlan::auto_params(&job).unwrap());
     assert!(at_edges > bound / 2f64.powi(14), "{at_edges:e} of {bound:e}");
-    // With as much precision, errors may be below the last digit of f64.
+    // At this precision, errors may be below the last digit of f64.
     errors_at_edges(job, &HistogramPlan::shared_params(&job, BITS).unwrap());
 }
 
@@ -281,7 +281,7 @@ fn scores_are_shared_to_the_bits_planned_for() {
         let errors = own[0].iter().zip(&exact).map(|(own, exact)| (own - exact).abs());
         let largest = errors.fold(0.0, f64::max);
         let bound = plan.largest_error();
-        // Rounding alone of what is exact in f64 shows that it is compared.
+        // An exact value in f64 shows that its rounding is compared.
         assert!(largest < bound && largest > bound / 1e6, "{largest:e} of {bound:e}");
         let shared = plan.share(&own, bits, &seed()).unwrap();
         let unit = (-f64::from(bits)).exp2();
@@ -290,7 +290,7 @@ fn scores_are_shared_to_the_bits_planned_for() {
             assert!((own - shared).abs() <= unit && (shared / unit).fract() == 0.0);
         }
         assert_ne!(plan.share(&own, bits, &Seed::from_bytes([4; 32])).unwrap(), shared);
-        // More than in any ring: of the range f64 has not the digits.
+        // More values than in any ring: f64 has too few digits for the range.
         let refused = plan.share(&own, 12, &seed()).unwrap_err();
         assert!(matches!(refused, Error::Library(sudare::Error::TooLittlePrecision { .. })));
     }
@@ -309,7 +309,7 @@ fn no_slot_of_scores_is_beyond_their_range() {
         let e = sim::Evaluator::new(log_n, plan.params().chain().clone());
         let (level, scale) = plan.input();
         let transform = Transform::identity(features);
-        // All of one sign, so that nothing cancels.
+        // All values have one sign, so nothing cancels.
         let weights: Vec<f64> = weights_for(RANGE, features).iter().map(|w| w.abs()).collect();
         let columns = (0..features).map(|j| format!("c{j}")).collect();
         let table = Table::new(columns, vec![4.0; rows * features], None).unwrap();
@@ -340,10 +340,10 @@ fn scores_that_cannot_be_shared_are_refused() {
         let refused = Error::Train(TrainError::SharedBits { found: bits });
         assert_eq!(ScorePlan::shared_params(&job, bits).unwrap_err(), refused);
     }
-    // As precise as scores for their owner are.
+    // The precision of scores for their owner.
     let plan = ScorePlan::new(&job, &small(&ScorePlan::auto_params(&job).unwrap())).unwrap();
     too_little(plan.share(&[vec![0.0; rows]], 1, &seed()).unwrap_err());
-    // A range of which f64 has not the digits.
+    // A range for which f64 has too few digits.
     too_little(ScorePlan::shared_params(&scores_up_to(1024.0, rows, features), 12).unwrap_err());
     for range in [0.0, 0.99, -1.0, 1025.0, f64::NAN, f64::INFINITY] {
         let job = scores_up_to(range, rows, features);
@@ -352,13 +352,13 @@ fn scores_that_cannot_be_shared_are_refused() {
         refused(ScorePlan::new(&job, plan.params()).unwrap_err());
         refused(ScorePlan::shared_params(&job, 4).unwrap_err());
     }
-    // Models that are larger than what is public says.
+    // Models larger than the public bound.
     let weights: Vec<f64> = weights_for(16.5, features);
     let found = plan.pack_model(&weights).unwrap_err();
     assert!(matches!(found, Error::ScoresTooLarge { range: 16.0, .. }), "{found}");
     let found = plan.pack_model(&[f64::NAN; 4]).unwrap_err();
     assert!(matches!(found, Error::WeightTooLarge { .. }), "{found}");
-    // Models of which no range is known.
+    // Models without a known range.
     let model = ScoredModel::Given { features, classes: 2, probability: None };
     let job = ScoreJob { rows, model };
     too_little(ScorePlan::shared_params(&job, 4).unwrap_err());

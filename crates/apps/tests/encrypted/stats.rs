@@ -184,7 +184,7 @@ fn groups_of_rows_nobody_can_tell() {
     let sums = plan.run(&s.evaluator, &data, |_| {}).unwrap();
     let slots: Vec<_> = sums.iter().map(|sum| s.decrypt(sum)).collect();
     let found = plan.decode(&slots, &scalings, 2, None).unwrap();
-    // 59 of the 189 children were born light, and have the label 0.
+    // 59 of the 189 children had a low weight at birth, label 0.
     assert_eq!(found.count, [59, 130]);
     for j in 0..table.features() {
         let samples = [0.0, 1.0].map(|label| {
@@ -224,14 +224,14 @@ fn histograms_of_encrypted_columns() {
     assert!(plan.is_exact());
     for (j, histogram) in found.iter().enumerate() {
         for (edges, counted) in histogram.edges.windows(2).zip(&histogram.counts) {
-            // All columns are whole numbers, so that none is at an edge.
+            // All columns are whole numbers, so no value lies at an edge.
             let count = table.column(j).filter(|x| edges[0] < *x && *x < edges[1]).count();
             assert_eq!(*counted, count as f64, "column {j}");
         }
         let mut values: Vec<f64> = table.column(j).collect();
         values.sort_by(f64::total_cmp);
         let (low, high) = histogram.quantile_bounds(0.5).unwrap();
-        // Of 189 values the median is one.
+        // The median of 189 values is one of them.
         assert!(low < values[94] && values[94] < high, "column {j}");
         let median = histogram.quantile(0.5).unwrap();
         assert!(low <= median && median <= high, "column {j}: {median}");

@@ -1,4 +1,4 @@
-"""Makes the ONNX models here and what onnxruntime computes with them; needs onnx and onnxruntime."""
+"""Makes the ONNX models of this directory, and their results by onnxruntime. Needs onnx and onnxruntime."""
 
 import json
 from pathlib import Path

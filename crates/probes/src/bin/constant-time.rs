@@ -6,7 +6,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "whoever runs it reads it, and it may fail this way"
+    reason = "its user reads the output, and it may fail this way"
 )]
 
 #[cfg(target_os = "linux")]

@@ -245,7 +245,7 @@ mod tests {
     use crate::clear::fingerprint::Fingerprint;
 
     #[test]
-    fn what_is_held_out_is_the_same_each_time() {
+    fn held_out_rows_are_the_same_each_time() {
         let table = Table::bundled("lbw").unwrap();
         let held_out = HeldOut::random(0.25).unwrap();
         let (kept, held) = held_out.split(&table).unwrap();

@@ -96,6 +96,7 @@ struct Weight {
 /// training in the clear have this budget each.
 const MAX_PRODUCTS: usize = 1 << 30;
 /// Approximate number of corners of a ROC curve.
+// The picture is 340 pixels wide, so more corners would not show.
 const ROC_POINTS: f64 = 400.0;
 const BINS: usize = 20;
 /// Maximum number of calibration groups, and minimum number of rows in each.

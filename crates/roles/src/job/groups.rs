@@ -1,4 +1,4 @@
-use super::{Noted, StatisticsJob, Takes};
+use super::{Noted, RequiredInputs, StatisticsJob};
 use crate::{
     clear::{
         decrypted::Decrypted,
@@ -26,8 +26,8 @@ impl StatisticsJob for GroupJob {
         Some(self.groups)
     }
 
-    fn takes(&self) -> Takes {
-        Takes { groups: self.parts(), ..Takes::default() }
+    fn required_inputs(&self) -> RequiredInputs {
+        RequiredInputs { groups: self.parts(), ..RequiredInputs::default() }
     }
 }
 

@@ -1,4 +1,4 @@
-use super::{Noted, StatisticsJob, Takes};
+use super::{Noted, RequiredInputs, StatisticsJob};
 use crate::{
     clear::{
         decrypted::Decrypted,
@@ -27,8 +27,8 @@ impl StatisticsJob for HistogramJob {
         Some(self.bins)
     }
 
-    fn takes(&self) -> Takes {
-        Takes { bins: self.parts(), ..Takes::default() }
+    fn required_inputs(&self) -> RequiredInputs {
+        RequiredInputs { bins: self.parts(), ..RequiredInputs::default() }
     }
 
     fn exact_params(&self) -> Result<Params> {

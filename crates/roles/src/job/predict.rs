@@ -1,4 +1,4 @@
-use super::{Plan, TableJob, Takes, not_shared};
+use super::{Plan, RequiredInputs, TableJob, not_shared};
 use crate::{error::Result, plan::price::GROUPS_AT_ONCE};
 use std::fmt;
 use sudare::{circuits::ckks::cost::Work, ckks::Params};
@@ -16,8 +16,8 @@ impl TableJob for ScoreJob {
         (self.rows, self.model.features())
     }
 
-    fn takes(&self) -> Takes {
-        Takes { model: true, ..Takes::default() }
+    fn required_inputs(&self) -> RequiredInputs {
+        RequiredInputs { model: true, ..RequiredInputs::default() }
     }
 
     fn training(&self) -> Option<&TrainSpec> {
@@ -80,7 +80,8 @@ fn several(classes: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// The work and the bytes held at a time by an encrypted model, which is more work than a plain one.
+/// Returns the work and the bytes held at a time for an encrypted model, which costs more than a
+/// plain one.
 pub(super) fn demand(plan: &ScorePlan) -> Result<(Work, u64)> {
     let params = plan.params();
     let rows = plan.group_len().saturating_mul(plan.groups().min(GROUPS_AT_ONCE));

@@ -1,4 +1,4 @@
-use super::{TableJob, Takes};
+use super::{RequiredInputs, TableJob};
 use crate::{error::Result, plan::price::MAX_SHARE_BYTES};
 use std::fmt;
 use sudare::{circuits::ckks::cost::Work, ckks::Params};
@@ -16,9 +16,9 @@ impl TableJob for Job {
         (self.rows, self.features)
     }
 
-    fn takes(&self) -> Takes {
+    fn required_inputs(&self) -> RequiredInputs {
         let class_weights = self.spec.class_weights == Some(ClassWeights::Given);
-        Takes { labels: true, class_weights, ..Takes::default() }
+        RequiredInputs { labels: true, class_weights, ..RequiredInputs::default() }
     }
 
     fn training(&self) -> Option<&TrainSpec> {

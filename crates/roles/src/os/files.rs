@@ -413,7 +413,7 @@ pub fn open(path: &Path, access: Access) -> Result<(BufReader<File>, u64)> {
         return Err(Error::NotAFile { path: path.into() });
     }
     let file = File::open(path).map_err(io)?;
-    // Of the open file, since another one may have the path by now.
+    // The size of the open file, since another one may have the path by now.
     let metadata = file.metadata().map_err(io)?;
     Ok((BufReader::with_capacity(access.buffer_bytes(), file), metadata.len()))
 }
@@ -521,7 +521,7 @@ mod tests {
 
     /// Another process may take the name after the last check.
     #[test]
-    fn a_name_taken_at_the_last_moment_is_kept() {
+    fn a_file_created_at_the_last_moment_stays() {
         let folder = tempfile::tempdir().unwrap();
         let [new, taken, free] = ["new", "taken", "free"].map(|name| folder.path().join(name));
         fs::write(&new, "new").unwrap();

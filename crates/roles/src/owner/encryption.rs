@@ -125,7 +125,7 @@ impl Encryption {
     }
 
     /// Encrypts a table and writes its file. Messages call the file `path`. A training in batches
-    /// has a public row order, so its rows are first shuffled into an order that nobody knows.
+    /// has a public row order, so its rows are first shuffled into a random order.
     /// Calls `progress` with the number of written ciphertexts of the table, after each.
     ///
     /// # Errors
@@ -138,11 +138,10 @@ impl Encryption {
         subject: Subject,
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Written> {
-        let to = (out, path);
         // Rows of several owners use the common transform, so they must not be prepared on their
         // own.
         if let (Plan::Train(plan), Some(_)) = (&*self.plan, &subject.pooled) {
-            return self.write_pooled(to, plan, subject, progress);
+            return self.write_pooled(out, path, plan, subject, progress);
         }
         let Subject { table, encoding, held_out, key, edges, .. } = subject;
         let columns = table.columns().to_vec();
@@ -169,14 +168,14 @@ impl Encryption {
                 // The last chance to check: the server sees no values.
                 plan.check(&rows)?;
                 let messages = Messages::new(plan.shapes(), plan.pack(&rows));
-                self.write_messages(to, messages, (&note(about), None), Content::Table, progress)
+                self.write_messages(out, path, messages, Described::table(&note(about)), progress)
             }
             Plan::Predict(_) => Err(unprepared()),
             Plan::Statistics(plan) => {
                 let key = key.as_ref();
                 let note = note(plan.0.about(&table, key, &edges)?);
                 let messages = plan.0.pack(&table, key, &note.about)?;
-                self.write_messages(to, messages, (&note, None), Content::Table, progress)
+                self.write_messages(out, path, messages, Described::table(&note), progress)
             }
         }
     }
@@ -184,7 +183,8 @@ impl Encryption {
     /// Encrypts the table of one owner of several. The number of row groups follows from its rows.
     fn write_pooled(
         &self,
-        file: (&mut (impl Write + ?Sized), &Path),
+        out: &mut (impl Write + ?Sized),
+        path: &Path,
         plan: &TrainPlan,
         subject: Subject,
         progress: impl Fn(usize) + Send + Sync,
@@ -210,7 +210,8 @@ impl Encryption {
         let messages = Messages::new(plan.shapes(), plan.pack(&rows));
         let about = About::Train(Box::new(common.trained()?));
         let note = Note { columns: table.columns().to_vec(), rows: common.rows(), about };
-        self.write_messages(file, messages, (&note, Some(pooled)), Content::Table, progress)
+        let described = Described { pooled: Some(pooled), ..Described::table(&note) };
+        self.write_messages(out, path, messages, described, progress)
     }
 
     /// Encrypts rows for scoring. They are prepared in the same way as the model's training rows.
@@ -243,7 +244,7 @@ impl Encryption {
         let Shape { level, scale, .. } = plan.shape();
         let slots = plan.pack(&table, transform)?.map(move |slots| (slots, level, scale));
         let messages = Messages::new(repeat_n(plan.shape(), plan.ciphertexts()), slots);
-        self.write_messages((out, path), messages, (&note, None), Content::Table, progress)
+        self.write_messages(out, path, messages, Described::table(&note), progress)
     }
 
     /// Encrypts a model for scoring. See [`Encryption::write`] for the arguments.
@@ -270,7 +271,8 @@ impl Encryption {
         let about = About::Model { prepared: prepared_digest(&inputs.columns, prepares)? };
         let note = Note { columns: inputs.columns, rows: model.rows, about };
         let messages = Messages::of(weights);
-        self.write_messages((out, path), messages, (&note, None), Content::Model, |_| ())
+        let described = Described { content: Content::Model, ..Described::table(&note) };
+        self.write_messages(out, path, messages, described, |_| ())
     }
 
     fn score_plan(&self) -> Result<&ScorePlan> {
@@ -286,12 +288,13 @@ impl Encryption {
 
     fn write_messages(
         &self,
-        (out, path): (&mut (impl Write + ?Sized), &Path),
+        out: &mut (impl Write + ?Sized),
+        path: &Path,
         messages: Messages<'_>,
-        (note, pooled): (&Note, Option<Pooled>),
-        content: Content,
+        described: Described<'_>,
         progress: impl Fn(usize),
     ) -> Result<Written> {
+        let Described { note, pooled, content } = described;
         let of_table = messages.len();
         let note = note.pack(&self.params)?;
         let meta = Meta { note: note.len() as u32, pooled, ..Meta::of(self.job) };
@@ -304,9 +307,23 @@ impl Encryption {
                 progress(done);
             }
         };
-        let file = (out, path, &label);
-        let bytes = self.encryptor.write(file, &self.params, messages, progress)?;
+        let params = &self.params;
+        let bytes = self.encryptor.write(out, path, &label, params, messages, progress)?;
         Ok(Written { ciphertexts, bytes })
+    }
+}
+
+/// The content of a file, its note, and the owners of its rows if there are several.
+struct Described<'a> {
+    note: &'a Note,
+    pooled: Option<Pooled>,
+    content: Content,
+}
+
+impl<'a> Described<'a> {
+    /// Describes the table of a single owner.
+    fn table(note: &'a Note) -> Self {
+        Self { note, pooled: None, content: Content::Table }
     }
 }
 

@@ -22,14 +22,13 @@ use sudare::ckks::serial::Kind;
 /// Bytes at the start of a file that identify secret keys.
 const START_BYTES: u64 = 64;
 /// Magic bytes of files of keys and ciphertexts.
-const MAGIC: &[u8; 8] = b"\x89sudare\n";
+pub const MAGIC: &[u8; 8] = b"\x89sudare\n";
 /// The scheme of all files that a service accepts.
 const CKKS: [u8; 2] = 1_u16.to_le_bytes();
 /// The number of secret keys among kinds of files, the same in all schemes.
 const SECRET_KEY: [u8; 2] = 1_u16.to_le_bytes();
 /// Maximum size of a model in clear that a service accepts, in bytes.
-// The service has the same limit.
-const MAX_MODEL_BYTES: u64 = 16 << 20;
+pub const MAX_MODEL_BYTES: u64 = 16 << 20;
 
 /// The part of a service that a file is sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

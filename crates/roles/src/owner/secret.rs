@@ -22,6 +22,7 @@ use sudare::{
 use zeroize::Zeroizing;
 
 /// Maximum size of a sealed file, which is read as a whole.
+// A header may have 64 MiB. A key in the largest ring needs far less than the rest.
 const MAX_SEALED_BYTES: u64 = 80 << 20;
 
 /// An open file of a secret key, after its header.
@@ -41,7 +42,7 @@ impl SecretFile {
     pub fn open(path: &Path) -> Result<Self> {
         let (mut file, bytes) = files::open(path, Access::Owner)?;
         let io = |error| Error::io("read", path, error);
-        // Of the open file, since another one may have the path by now.
+        // The permissions of the open file, since another one may have the path by now.
         let exposed = files::others_may_read(&file.get_ref().metadata().map_err(io)?);
         if !starts_sealed(&mut file).map_err(io)? {
             let file: Box<dyn Read + Send> = Box::new(file);
@@ -166,17 +167,20 @@ pub fn expect_pair(params: &Params, secret: &Decryptor, public: Arc<PublicKey>) 
 /// # Errors
 /// [`Error::File`]; [`Error::Seal`]; [`Error::Io`].
 pub fn write(
-    to: (&mut (impl Write + ?Sized), &Path),
-    (params, key): (&Params, &SecretKey),
+    out: &mut (impl Write + ?Sized),
+    path: &Path,
+    params: &Params,
+    key: &SecretKey,
     label: &Label,
     passphrase: Option<&Passphrase>,
 ) -> Result<u64> {
-    write_with(to, passphrase, |out| serial::write_secret_key(out, params, key, label))
+    write_with(out, path, passphrase, |out| serial::write_secret_key(out, params, key, label))
 }
 
 /// Same as [`write`](fn@write), for any `content`.
 pub(crate) fn write_with(
-    (mut out, path): (&mut (impl Write + ?Sized), &Path),
+    mut out: &mut (impl Write + ?Sized),
+    path: &Path,
     passphrase: Option<&Passphrase>,
     content: impl Fn(&mut dyn Write) -> sudare::Result<u64>,
 ) -> Result<u64> {
@@ -217,8 +221,7 @@ mod tests {
     ) -> PathBuf {
         let path = folder.path().join("secret.key");
         let mut file = Vec::new();
-        let bytes =
-            write((&mut file, &path), (params, key), &Label::default(), passphrase).unwrap();
+        let bytes = write(&mut file, &path, params, key, &Label::default(), passphrase).unwrap();
         assert_eq!(bytes, file.len() as u64);
         fs::write(&path, file).unwrap();
         path
@@ -235,7 +238,7 @@ mod tests {
         assert_eq!(file.opened().info().key_id, keys.1.id());
         let read = file.key(&keys.0, || passphrase("right")).unwrap();
         let mut again = Vec::new();
-        write((&mut again, &path), (&keys.0, &read), &Label::default(), None).unwrap();
+        write(&mut again, &path, &keys.0, &read, &Label::default(), None).unwrap();
         let clear = written(&folder, &keys, None);
         assert!(fs::read(&clear).unwrap() == again);
 

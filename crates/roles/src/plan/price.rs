@@ -53,8 +53,7 @@ impl Price {
         Ok(Self { work, memory_bytes, log_n: params.log_n() })
     }
 
-    /// About the seconds that it takes on so many threads of the machine that
-    /// [`Rates::reference`] knows.
+    /// Returns the predicted seconds on `threads` threads of the machine of [`Rates::reference`].
     #[must_use]
     pub fn seconds(&self, threads: usize) -> f64 {
         // At least one thread: a price of 0 threads would be infinite.

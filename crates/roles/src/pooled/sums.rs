@@ -48,21 +48,35 @@ pub fn plan(job: &Job, schema: &Schema, params: &Params) -> Result<SumsPlan> {
     Ok(SumsPlan::new(schema, by_class(job), rows, params)?)
 }
 
-/// Encrypts the sums of an owner's table, writes their file and returns its bytes. `name` is the
-/// name of the parameter set, and messages call the file `path`.
+/// A public key with the job and the parameters of its pair.
+pub struct JobKeys<'a> {
+    /// The job of the keys.
+    pub job: Job,
+    /// The parameters of the keys.
+    pub params: &'a Params,
+    /// Name of the parameter set.
+    pub name: &'a str,
+    /// The key that encrypts.
+    pub public: Arc<PublicKey>,
+}
+
+/// Encrypts the sums of an owner's table, writes their file and returns its bytes. Messages call
+/// the file `path`.
 ///
 /// # Errors
 /// The errors of [`plan`]; [`Error::File`].
 pub fn write(
-    (out, path): (&mut (impl Write + ?Sized), &Path),
-    (job, params, name): (Job, &Params, &str),
-    key: Arc<PublicKey>,
-    (schema, owner): (&Schema, &str),
+    out: &mut (impl Write + ?Sized),
+    path: &Path,
+    keys: JobKeys<'_>,
+    schema: &Schema,
+    owner: &str,
     table: &Table,
 ) -> Result<u64> {
+    let JobKeys { job, params, name, public } = keys;
     let plan = plan(&job, schema, params)?;
     let sums = Sums::of(schema, table, by_class(&job))?;
-    let encryptor = Encryptor::new(params, key)?;
+    let encryptor = Encryptor::new(params, public)?;
     let items = plan.encrypt(&encryptor, schema.owner(owner)?, &sums)?;
     let pooled = Some(of_owner(schema, owner, None)?);
     let label = Meta { pooled, ..Meta::of(job) }.label(name, Content::Sums)?;

@@ -185,7 +185,7 @@ impl PooledTransform {
             class_weights: self.class_weights.clone(),
             encoding: (!encoding.is_plain()).then(|| encoding.clone()),
             held_out: None,
-            // No owner sees all rows, so nobody can make or check a fingerprint of them.
+            // No owner sees all rows, so no one can make or check a fingerprint of them.
             fingerprints: None,
             text_labels: false,
         })

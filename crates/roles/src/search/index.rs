@@ -414,7 +414,7 @@ impl Builder {
     fn encrypt(&self, block: usize, records: &[Option<Record<'_>>], path: &Path) -> Result<u64> {
         let meta = BlockMeta { setup: self.session().setup, block };
         let mut file = NewFile::create(path, Access::Shared, true)?;
-        let bytes = self.writer.write_block((&mut file, path), &meta, (block, records))?;
+        let bytes = self.writer.write_block(&mut file, path, &meta, block, records)?;
         file.finish()?;
         Ok(bytes)
     }

@@ -6,6 +6,7 @@
 use std::io::{self, Cursor, Read};
 
 /// Maximum length of a header in bytes.
+// Version 1 of the format stores the length in two bytes.
 const MAX_HEADER: usize = 1 << 16;
 /// Number of elements to read at once.
 const CHUNK: usize = 1 << 13;

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_packed_comes_back() {
+    fn packed_values_survive_a_round_trip() {
         let numbers = Payload::Integers { columns: 7, bits: 9 };
         assert_eq!(numbers.bytes(), 8);
         for value in [[0; 7], [511; 7], [1, 2, 4, 8, 16, 256, 300]] {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_its_row() {
+    fn oversized_cells_are_refused_with_their_row() {
         let numbers = Payload::Integers { columns: 2, bits: 9 };
         for (payload, value) in [
             (numbers, Value::Integers(vec![512, 0])),

@@ -16,6 +16,7 @@ use std::{
 use sudare_table::RecordLimit;
 
 /// Maximum length of a line in a text file of payloads, in bytes.
+// A payload has at most a kibibyte. A longer line is a file of another kind.
 const MAX_LINE: u64 = 1 << 16;
 
 /// Consecutive records.

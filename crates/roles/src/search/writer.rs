@@ -84,9 +84,11 @@ impl Writer {
     /// file `path`.
     pub(super) fn write_block(
         &self,
-        (out, path): (&mut (impl Write + ?Sized), &Path),
+        out: &mut (impl Write + ?Sized),
+        path: &Path,
         meta: &impl Serialize,
-        (block, records): (usize, &[Option<Record<'_>>]),
+        block: usize,
+        records: &[Option<Record<'_>>],
     ) -> Result<u64> {
         let plan = &self.session.plan;
         let params = plan.params();

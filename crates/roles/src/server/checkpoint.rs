@@ -22,6 +22,7 @@ use sudare::ckks::{Ciphertext, serial::Kind};
 use sudare_apps::logreg::{TrainPlan, Training};
 
 /// Number of states to keep.
+// If the last state is damaged, the training resumes from the one before.
 const KEPT: usize = 2;
 
 /// Prefix of a state's file name, before the number of iterations done.
@@ -257,7 +258,7 @@ impl Checkpoints {
     /// # Errors
     /// [`Error::Checkpoint`] with the system's message. Earlier states are unchanged.
     pub fn write<R: Read + Seek>(&self, training: &Training, server: &Session<R>) -> Result<()> {
-        self.keep(&training.state, Content::Checkpoint, training.iteration, server)?;
+        self.store(&training.state, Content::Checkpoint, training.iteration, server)?;
         // Only now: until the new state is durable, the earlier ones are the only copies.
         remove_other_states(&self.folder, training.iteration)
     }
@@ -272,10 +273,10 @@ impl Checkpoints {
         iterations: u32,
         server: &Session<R>,
     ) -> Result<()> {
-        self.keep(weights, Content::Weights, iterations, server)
+        self.store(weights, Content::Weights, iterations, server)
     }
 
-    fn keep<R: Read + Seek>(
+    fn store<R: Read + Seek>(
         &self,
         items: &[Ciphertext],
         content: Content,

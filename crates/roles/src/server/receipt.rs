@@ -25,6 +25,7 @@ use zeroize::Zeroizing;
 /// Prefix of a signed statement. It prevents the use of the signature for anything else.
 pub const CONTEXT: &str = "sudare v1 receipt of a result\n";
 /// Maximum size of a receipt, in bytes.
+// A statement names at most 64 tables, each by 64 digits.
 pub const MAX_BYTES: u64 = 64 << 10;
 /// Version of the form of statements.
 const VERSION: u32 = 1;
@@ -371,7 +372,7 @@ mod tests {
 
     /// Python's `cryptography` signed the same statement with the same key.
     #[test]
-    fn signatures_are_those_of_ed25519() {
+    fn signatures_are_ed25519() {
         let key = SigningKey(ed25519_dalek::SigningKey::from_bytes(&[7; 32]));
         assert_eq!(key.public().to_string(), PUBLIC);
         let receipt = key.sign(statement()).unwrap();

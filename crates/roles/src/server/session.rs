@@ -412,7 +412,7 @@ impl Share {
     ///
     /// # Errors
     /// [`Error::File`].
-    pub fn bring<R: Read + Seek>(
+    pub fn load<R: Read + Seek>(
         &mut self,
         tables: &Tables<R>,
         numbers: Range<usize>,

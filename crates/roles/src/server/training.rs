@@ -21,6 +21,7 @@ use sudare::ckks::{Ciphertext, Evaluator};
 use sudare_apps::logreg::{Gradient, Point, TrainPlan, Trainer, Training};
 
 /// The rows of a share may take this fraction of the free memory: one part in 8.
+// Two shares are in memory at a time, next to the keys and the working copies of rows.
 const SHARE_OF_MEMORY: u64 = 8;
 
 /// Options for keeping the states of a training.
@@ -110,7 +111,7 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
         };
         // The start may have taken iterations, which a resumption must not repeat.
         if !is_resumed {
-            this.keep(training)?;
+            this.store(training)?;
         }
         Ok(this)
     }
@@ -139,7 +140,7 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
         &self.training
     }
 
-    /// Runs the next iteration, with as many rows at a time as fit in memory, and stores its state.
+    /// Runs the next iteration, in shares of rows that fit in memory, and stores its state.
     ///
     /// # Errors
     /// [`Error::Apps`] if no iteration is left; [`Error::File`]; [`Error::Checkpoint`]. The state
@@ -156,7 +157,7 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
             let next = shares.get(i + 1).or(ahead.as_ref()).unwrap_or(share);
             let trainer = &self.trainer;
             let tables = &self.session.tables;
-            self.rows.bring(tables, share.clone())?;
+            self.rows.load(tables, share.clone())?;
             let part = self.rows.with_next(tables, next.clone(), |rows| {
                 Ok(trainer.gradients().part(&point, share.clone(), rows)?)
             })?;
@@ -197,11 +198,11 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
     pub fn update(&mut self, gradient: Gradient) -> Result<()> {
         let mut next = self.training.clone();
         self.trainer.update(gradient, &mut next)?;
-        self.keep(next)
+        self.store(next)
     }
 
     /// Adopts the state after an iteration, once it is stored.
-    fn keep(&mut self, next: Training) -> Result<()> {
+    fn store(&mut self, next: Training) -> Result<()> {
         self.session.check_keys()?;
         let weights = match self.keeps_history {
             true => self.plan.snapshot(&*self.session.evaluator, &next)?,

@@ -12,7 +12,7 @@ from nacl.bindings import (
     crypto_pwhash_alg,
 )
 
-KIB, PASSES = 8, 1  # Only tests of the library permit so little.
+KIB, PASSES = 8, 1  # Only the library's tests accept costs this low.
 
 file = open(sys.argv[1], "rb").read()
 (encoded,) = struct.unpack_from("<Q", file, 48)

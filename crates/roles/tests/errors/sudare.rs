@@ -89,7 +89,7 @@ fn operands() -> Vec<Error> {
 
 fn plaintexts() -> Vec<Error> {
     vec![
-        Error::PlaintextModulusNotPrime { found: 65_535, primes: "65521 and 65537".into() },
+        Error::PlaintextModulusNotPrime { found: 65_535, primes: "65521 or 65537".into() },
         Error::PlaintextModulusOutOfRange { prime: 2, exponent: 125 },
         Error::NotAUnit { value: 34, modulus: (17, 2) },
         Error::ValueOutOfRange { index: 3, value: "-1".into(), most: 65_536, signed: false },
@@ -100,7 +100,7 @@ fn plaintexts() -> Vec<Error> {
             modulus: (257, 1),
             slots: 32_768,
             possible: 128,
-            primes: "65537 and 786433".into(),
+            primes: "65537 or 786433".into(),
         },
         Error::NotInSlots {
             slots: 128,

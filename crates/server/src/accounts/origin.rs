@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins_are_those_that_browsers_write() {
+    fn origins_are_as_browsers_write_them() {
         for good in [
             "https://page.example",
             "https://page.example:8443",

@@ -13,13 +13,16 @@ use zeroize::Zeroizing;
 /// Prefix of tokens, by which secret scanners find them.
 const PREFIX: &str = "sudare_";
 /// Bytes of the public part, which identifies a token.
+// 64 random bits are unique among the tokens of a server.
 const ID_BYTES: usize = 8;
 /// Bytes of the secret part.
+// 256 random bits cannot be guessed, so a fast hash protects them in the records.
 const SECRET_BYTES: usize = 32;
 /// Context of the digest of a secret.
 // Separates this digest from other uses of BLAKE3. A change makes every token invalid.
 const CONTEXT: &str = "sudare v1 token of a service";
 /// Maximum characters of a name.
+// Names become directories, and file systems limit these to 255 bytes.
 const MAX_NAME_CHARS: usize = 64;
 
 /// A token as its holder has it: `sudare_`, 16 public digits and 64 secret digits.
@@ -28,7 +31,7 @@ pub struct Token {
     secret: Zeroizing<[u8; SECRET_BYTES]>,
 }
 
-/// Owner of a token, by name. The role determines what the token permits.
+/// Owner of a token, by name. The role determines the permissions of the token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {

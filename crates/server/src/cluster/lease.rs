@@ -188,7 +188,7 @@ pub trait Desk: Send + Sync + 'static {
     ///
     /// # Errors
     /// See [`Desk`].
-    fn keep(&self, hold: &Hold, name: &str, state: &Path) -> Result<()>;
+    fn store_state(&self, hold: &Hold, name: &str, state: &Path) -> Result<()>;
 
     /// Submits the result, which completes the job.
     ///

@@ -210,7 +210,7 @@ impl Receiving {
                     let memory = header.table_bytes;
                     turn.reserve(memory)?;
                     planning::plan(&app.program, &self.path, bytes, collection, memory)?;
-                    app.planned.keep(header.plan, ());
+                    app.planned.insert(header.plan, ());
                 }
                 drop(turn);
                 self.progress.about = Some(header.about);
@@ -234,7 +234,7 @@ impl Receiving {
         self.file.sync_data().map_err(failed)?;
         self.upload.touched = now();
         app.records.received(&self.upload.id, self.upload.received, self.upload.touched)?;
-        self.progress.keep(self.hasher.clone(), self.upload.received);
+        self.progress.set_digest(self.hasher.clone(), self.upload.received);
         Ok(())
     }
 
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_whole_before_a_kill_becomes_an_object() {
+    fn uploads_complete_before_a_kill_become_objects() {
         for has_its_place in [false, true] {
             let folder = tempfile::tempdir().unwrap();
             let app = server(folder.path(), 0);
@@ -359,7 +359,7 @@ mod tests {
     /// store.
     #[cfg(feature = "cluster")]
     #[test]
-    fn what_is_sent_again_while_it_is_removed_is_there() {
+    fn files_sent_again_during_removal_stay() {
         use crate::{
             jobs::app::testing::with_store,
             storage::{records::Removal, store::testing::sharing},
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_whole_and_is_none_of_that_digest_is_forgotten() {
+    fn complete_uploads_with_another_digest_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let app = server(folder.path(), 0);
         let upload = whole(&app, &MODEL.to_ascii_uppercase());

@@ -28,6 +28,7 @@ use sudare_roles::{
 /// Memory besides tables, in bytes: for the program, and for the steps of a plan.
 const BASE_MEMORY: u64 = 512 << 20;
 /// Maximum CPU time, in seconds.
+// A plan takes a few seconds. This stops headers that are made to take longer.
 const MAX_CPU_SECONDS: u64 = 60;
 
 /// A question about files of a tenant.
@@ -210,7 +211,7 @@ impl<T: Copy> Known<T> {
     }
 
     /// Stores an answer.
-    pub fn keep(&self, of: [u8; 32], found: T) {
+    pub fn insert(&self, of: [u8; 32], found: T) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let Newest { all, order } = &mut *state;
         // A repeated answer keeps its place, so that each digest is in the order once.
@@ -233,7 +234,7 @@ mod tests {
     fn the_newest_is_known() {
         let known = Known::new(2);
         for number in [1_u8, 2, 1, 3] {
-            known.keep([number; 32], number);
+            known.insert([number; 32], number);
         }
         assert_eq!([1, 2, 3].map(|number| known.get(&[number; 32])), [None, Some(2), Some(3)]);
     }

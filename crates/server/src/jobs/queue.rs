@@ -38,9 +38,11 @@ use tokio::{
 use tracing::Instrument;
 
 /// Maximum processes that may die on a job without a step forward.
+// One death may be bad luck, such as memory pressure by other programs.
 const MAX_DEATHS: u32 = 3;
 
 /// CPU seconds that a process may use besides the ones of its job.
+// Short predictions do not cover the start of the program and the reading of keys.
 const EXTRA_CPU_SECONDS: u64 = 10;
 
 /// Seconds after which a server removes the file of a deleted object in place of the server that should
@@ -221,7 +223,7 @@ impl Server {
         Ok(())
     }
 
-    /// Decides what the death of its process means for a job. `how` is for the log.
+    /// Decides the change of a job whose process died. `how` is for the log.
     ///
     /// # Errors
     /// Errors of [`Records`](crate::storage::records::Records).
@@ -659,7 +661,7 @@ mod tests {
     /// Removes an object without a record after a day, if two checks found it and its tenant is known. An
     /// object that is being sent again stays.
     #[test]
-    fn what_no_record_knows_is_removed_after_a_day() {
+    fn objects_without_records_are_removed_after_a_day() {
         for is_shared in [false, cfg!(feature = "cluster")] {
             let folder = tempfile::tempdir().unwrap();
             let app = if is_shared { sharing(folder.path()) } else { server(folder.path(), 1) };

@@ -30,8 +30,10 @@ use sudare_roles::{
 };
 
 /// Interval between two progress reports, except for iterations.
+// Followers see progress without delay, and the server handles few messages.
 const REPORT_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval between two reports of CPU time.
+// A killed process loses at most this interval of its account.
 const CPU_REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// Niceness of jobs.
 // Requests to the server come first, also while all processors compute.

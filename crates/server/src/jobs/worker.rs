@@ -294,7 +294,7 @@ impl<D: Desk> Worker<D> {
         };
         let (progress, steps) = watch::channel((0, 0));
         let sent = assignment.states.iter().filter_map(|state| StateFile::of_name(&state.name));
-        let keeping = tokio::spawn(Arc::clone(self).keep(
+        let keeping = tokio::spawn(Arc::clone(self).store_states(
             Arc::clone(claim),
             task.clone(),
             steps,
@@ -412,7 +412,7 @@ impl<D: Desk> Worker<D> {
 
     /// Stores states of a training at the server as its process writes them, and reports a step once its
     /// state is stored.
-    async fn keep(
+    async fn store_states(
         self: Arc<Self>,
         claim: Arc<Claim>,
         task: Task,
@@ -430,7 +430,7 @@ impl<D: Desk> Worker<D> {
                     let files = StateFile::all_in(&folder)?;
                     for file in unsent(&files, &before) {
                         let name = file.name();
-                        worker.desk.keep(&hold, &name, &folder.join(&name))?;
+                        worker.desk.store_state(&hold, &name, &folder.join(&name))?;
                     }
                     Ok(files)
                 });
@@ -486,7 +486,7 @@ mod tests {
             file.write_text("a file")?;
             file.finish()
         }
-        fn keep(&self, _: &Hold, _: &str, _: &Path) -> Result<()> {
+        fn store_state(&self, _: &Hold, _: &str, _: &Path) -> Result<()> {
             Ok(())
         }
         fn finish(&self, _: &Hold, _: &Path) -> Result<()> {

@@ -23,6 +23,7 @@ use sudare_roles::{
 };
 
 /// Maximum size of a file, after which a new one starts.
+// Operators archive and check whole files.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 /// Maximum size of a line. A job names 64 tables at most.
 const MAX_LINE_BYTES: u64 = 64 << 10;
@@ -154,7 +155,7 @@ pub struct Checked {
     pub files: usize,
     /// Number of the first line. Earlier lines may be elsewhere.
     pub first: u64,
-    /// Number of the last line, or 0 if there is none.
+    /// Number of the last line, or 0 for an empty log.
     pub last: u64,
     /// Number and digest of the last line, to note elsewhere.
     pub head: String,
@@ -675,7 +676,7 @@ mod tests {
 
     /// Restores the same log, wherever a killed process stopped.
     #[test]
-    fn what_is_torn_is_written_again() {
+    fn torn_lines_are_written_again() {
         let folder = tempfile::tempdir().unwrap();
         let log = log(folder.path());
         let lines = lines(11);

@@ -14,9 +14,11 @@ use std::{
 use sudare_roles::text::size;
 
 /// Default reserve: the smaller of these bytes and this part of the disk.
+// Other programs of the machine write to the disk, too.
 const RESERVE_BYTES: u64 = 1 << 30;
 const RESERVE_PART: u64 = 20;
 /// Size of the ballast: the smaller of these bytes and this part of the disk.
+// Room for the log of the records while tenants delete objects.
 const BALLAST_BYTES: u64 = 16 << 20;
 const BALLAST_PART: u64 = 32;
 /// Free bytes that a server needs to start. Its records need them for a moment.

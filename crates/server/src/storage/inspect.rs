@@ -21,21 +21,20 @@ use sudare_roles::{
         label::{Content, Meta},
         opened::Opened,
     },
+    owner::outgoing::MAGIC,
 };
+
+pub use sudare_roles::owner::outgoing::MAX_MODEL_BYTES;
 
 /// Bytes that identify a file.
 pub const START_BYTES: usize = 64;
 
-/// Start of files of keys and ciphertexts.
-const MAGIC: &[u8; 8] = b"\x89sudare\n";
 /// Position of the key pair's name.
 const KEY: Range<usize> = 24..32;
 /// Bytes of a header before its encoded part, and of the checksum after it.
 const AROUND_BYTES: u64 = START_BYTES as u64 + 32;
 /// Maximum size of the encoded part, in bytes.
 const MAX_ENCODED_BYTES: u64 = 64 << 20;
-/// Maximum size of a model in the clear, which is read as a whole.
-pub const MAX_MODEL_BYTES: u64 = 16 << 20;
 
 /// Name of an upload in messages.
 const NAME: &str = "the upload";

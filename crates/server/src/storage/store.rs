@@ -684,7 +684,7 @@ mod tests {
     /// Copies of shared objects are removed when unused, and downloaded again.
     #[cfg(feature = "cluster")]
     #[test]
-    fn copies_go_and_come_back() {
+    fn copies_are_removed_and_fetched_again() {
         let folder = tempfile::tempdir().unwrap();
         let [one, two] = sharing(folder.path());
         let texts = ["first", "second", "third"];
@@ -789,7 +789,7 @@ mod tests {
     /// now.
     #[cfg(feature = "cluster")]
     #[test]
-    fn what_was_not_sent_whole_goes() {
+    fn partial_uploads_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let [store, _] = sharing(folder.path());
         let objects = folder.path().join("shared/objects/clinic");

@@ -60,7 +60,7 @@ impl Progress {
     }
 
     /// Stores the digest of the first `received` bytes.
-    pub fn keep(&mut self, hasher: blake3::Hasher, received: u64) {
+    pub fn set_digest(&mut self, hasher: blake3::Hasher, received: u64) {
         self.hashed = Some((hasher, received));
     }
 }

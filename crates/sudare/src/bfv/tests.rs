@@ -356,7 +356,7 @@ impl Circuits {
 }
 
 #[test]
-fn random_circuits_of_bgv_and_bfv_equal_those_in_the_clear() {
+fn random_circuits_of_bgv_and_bfv_equal_the_clear_ones() {
     for (log_n, t, circuits) in [
         (5, modulus(257, 1), 1000),
         (5, modulus(65537, 1), 1000),

@@ -78,7 +78,9 @@ impl Meter {
     /// and with or without an added ciphertext.
     pub(super) fn multiplies_scaled(
         &self,
-        (level, products, adds): (Level, usize, bool),
+        level: Level,
+        products: usize,
+        adds: bool,
         auxiliary: usize,
         rescales: bool,
     ) {

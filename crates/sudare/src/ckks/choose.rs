@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_no_ring_is_refused_with_what_does() {
+    fn jobs_beyond_all_rings_are_refused_with_one_that_fits() {
         let refused = |needs| match choose(needs) {
             Err(Error::InvalidSpec { field, problem }) => (field, problem),
             other => panic!("{other:?}"),

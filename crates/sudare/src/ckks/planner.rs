@@ -47,7 +47,8 @@ const MAX_PRIMES: f64 = 128.0;
 /// Primes are not exactly as large as requested: a chain may differ from its sizes by this much.
 pub const SLACK_BITS: f64 = 0.5;
 
-/// Above the product of a digit's primes: keeps what key switching adds below rounding errors.
+/// Margin above the product of a digit's primes, which keeps errors of key switching below rounding
+/// errors.
 const MARGIN_BITS: f64 = 4.0;
 
 /// Cuts a level into the fewest primes of at most `widest` bits, all of one size.
@@ -102,14 +103,14 @@ impl Room {
         Self::at(log_n, SECURITY_BITS)
     }
 
-    /// The room of the ring of dimension `2^log_n` at another security, in bits.
+    /// Returns the room of the ring of dimension `2^log_n` at another security, in bits.
     #[must_use]
     pub fn at(log_n: u32, security_bits: f64) -> Self {
         let secret = SecretDistribution::UniformTernary;
         Self { log2_qp: max_log2_qp(log_n, secret, security_bits) }
     }
 
-    /// The room without so many bits.
+    /// Returns the room less `bits` bits.
     #[must_use]
     pub fn without(self, bits: f64) -> Self {
         Self { log2_qp: self.log2_qp - bits }
@@ -152,8 +153,8 @@ impl Room {
             .map(|(_, p_bits)| p_bits)
     }
 
-    /// Sizes of further special primes, after `p_bits`, for keys of the level with the primes
-    /// `q_bits`: as many as make one digit of these, or as the room allows.
+    /// Returns the sizes of further special primes, after `p_bits`, for keys of the level with the
+    /// primes `q_bits`. They make one digit of these primes, or fill the room.
     #[must_use]
     pub fn further_special_primes(self, q_bits: &[Vec<f64>], p_bits: &[f64]) -> Vec<f64> {
         let log2_q: f64 = q_bits.concat().iter().sum();

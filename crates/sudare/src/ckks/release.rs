@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn costs_of_hiding_are_those_of_the_literature() {
+    fn costs_of_hiding_agree_with_the_literature() {
         // Bits lost for statistical security of 30, 40, 64 and 128 bits, and for 1, 2^10 and 2^20
         // releases: log2(sqrt(12 r) 2^(s/2)).
         let lost = |statistical_bits, releases| {

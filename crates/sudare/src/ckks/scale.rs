@@ -139,7 +139,8 @@ impl core::ops::Div for Scale {
 }
 
 impl From<(f64, f64)> for Scale {
-    fn from((hi, lo): (f64, f64)) -> Self {
+    fn from(words: (f64, f64)) -> Self {
+        let (hi, lo) = words;
         // Numbers from a file need not be in this form. The reader then finds that its header is
         // not in the one form.
         Self(Dd::from_sum(hi, lo))

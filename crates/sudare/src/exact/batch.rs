@@ -377,12 +377,12 @@ mod tests {
             Err(Error::NoSlots { possible, primes, .. }) => (possible, primes),
             other => panic!("{other:?}"),
         };
-        assert_eq!(refused(257, 1, 15), (128, "65537 and 786433".into()));
-        assert_eq!(refused(127, 2, 15), (0, "65537 and 786433".into()));
-        assert_eq!(refused(2, 1, 12), (0, "40961 and 65537".into()));
+        assert_eq!(refused(257, 1, 15), (128, "65537 or 786433".into()));
+        assert_eq!(refused(127, 2, 15), (0, "65537 or 786433".into()));
+        assert_eq!(refused(2, 1, 12), (0, "40961 or 65537".into()));
         assert_eq!(refused(200_003, 1, 13), (0, "163841 and 557057".into()));
         let error = BatchEncoder::new(modulus(257, 1), 15).unwrap_err().to_string();
-        assert!(error.contains("1 modulo 65536, such as 65537 and 786433"), "{error}");
+        assert!(error.contains("1 modulo 65536, such as 65537 or 786433"), "{error}");
         for (log_n, log_slots) in [(0, 0), (18, 1), (5, 0), (5, 6)] {
             let error = BatchEncoder::with_slots(modulus(257, 1), log_n, log_slots).unwrap_err();
             assert!(matches!(error, Error::InvalidSpec { .. }), "{error}");

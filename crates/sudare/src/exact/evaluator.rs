@@ -469,7 +469,7 @@ impl Evaluator {
         const OP: &str = "automorphism";
         let key_level = self.keys().key_level(self.params.rlwe(), a.level, &[g]);
         // Images also change the sign of coefficients, which matters for even `t`.
-        self.rules().sum_automorphisms(OP, self.rules().negated(OP, a)?, (1, 1), key_level)
+        self.rules().sum_automorphisms(OP, self.rules().negated(OP, a)?, 1, 1, key_level)
     }
 
     /// Rotates both rows left by `k` columns. Cost: 1 key switch.
@@ -566,7 +566,7 @@ impl Evaluator {
         let key_level = self.keys().key_level(self.params.rlwe(), form.level, &groups.concat());
         let form = groups.iter().try_fold(form, |form, group| {
             let switches = group.iter().filter(|g| g.0 != 1).count();
-            self.rules().sum_automorphisms(OP, form, (group.len(), switches), key_level)
+            self.rules().sum_automorphisms(OP, form, group.len(), switches, key_level)
         })?;
         Ok(Ciphertext::new(self.inner.sum_automorphisms(&a.inner, groups)?, form))
     }

@@ -302,12 +302,13 @@ pub(super) fn primes_near(number: u128, step: u64) -> Vec<u64> {
 
 /// Formats primes for messages.
 pub(super) fn name_primes(primes: &[u64]) -> String {
-    primes.iter().map(u64::to_string).collect::<Vec<_>>().join(" and ")
+    primes.iter().map(u64::to_string).collect::<Vec<_>>().join(" or ")
 }
 
 impl TryFrom<(u64, u32)> for Modulus {
     type Error = Error;
-    fn try_from((p, k): (u64, u32)) -> Result<Self> {
+    fn try_from(power: (u64, u32)) -> Result<Self> {
+        let (p, k) = power;
         Self::new(p, k)
     }
 }
@@ -619,10 +620,10 @@ mod tests {
         let refused = |p, k| Modulus::new(p, k).unwrap_err();
         let last = ((1u64 << 60) - 93).to_string();
         for (found, primes) in [
-            (0, "2 and 3"),
-            (1, "2 and 3"),
-            (4, "3 and 5"),
-            (65536, "65521 and 65537"),
+            (0, "2 or 3"),
+            (1, "2 or 3"),
+            (4, "3 or 5"),
+            (65536, "65521 or 65537"),
             ((1 << 60) - 1, &last),
         ] {
             let primes = primes.to_owned();

@@ -14,7 +14,9 @@ const FAILURE_BITS: f64 = 128.0;
 const DIRECTIONS: f64 = 16.0;
 
 /// Variances of a uniform ternary coefficient, and of a rounding remainder.
+// Each of -1, 0 and 1 is equally likely.
 const TERNARY_VARIANCE: f64 = 2.0 / 3.0;
+// Uniform between -1/2 and 1/2.
 const ROUNDING_VARIANCE: f64 = 1.0 / 12.0;
 
 /// Bounds of three norms of the error `e` of a ciphertext `c0 + c1 s = t^-1 f m + e mod Q`, known

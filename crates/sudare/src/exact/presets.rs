@@ -316,7 +316,7 @@ mod tests {
             let factor = params.fresh_factor(params.top(), t).unwrap();
             let mut form = rules.encrypted(params.top(), factor, false).unwrap();
             let sum = |form: Form, copies: usize| {
-                rules.sum_automorphisms("test", form, (copies + 1, copies), None)
+                rules.sum_automorphisms("test", form, copies + 1, copies, None)
             };
             while form.level > Level(0) {
                 form = sum(form, rotations as usize).unwrap();

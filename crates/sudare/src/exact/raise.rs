@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_raised_is_refused() {
+    fn unraisable_ciphertexts_are_refused() {
         let [t, high, higher] = [1, 2, 3].map(|k| Modulus::new(257, k).unwrap());
         let mut s = session(t, vec![40.0], high);
         let m = s.random(t);

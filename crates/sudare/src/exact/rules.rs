@@ -287,7 +287,8 @@ impl<'a> Rules<'a> {
         self,
         op: &'static str,
         a: Form,
-        (copies, switches): (usize, usize),
+        copies: usize,
+        switches: usize,
         key_level: Option<Level>,
     ) -> Result<Form> {
         let model = self.model(a.factor.modulus());

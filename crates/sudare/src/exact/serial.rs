@@ -154,7 +154,7 @@ mod tests {
 
     /// Everything goes through files. Operations rejected before are rejected after.
     #[test]
-    fn keys_and_ciphertexts_come_back() {
+    fn keys_and_ciphertexts_survive_a_round_trip() {
         let t = modulus(257, 1);
         let mut session = Session::new(chain(5, t, 2), 51);
         let params = session.params.clone();

@@ -353,7 +353,7 @@ fn multiples_of_powers_are_plaintexts_of_lower_powers() {
 }
 
 #[test]
-fn what_is_mixed_up_is_refused() {
+fn mixed_up_files_are_refused() {
     let t = modulus(257, 1);
     let mut session = Session::new(chain(6, t, 2), 8);
     let mut other_key = Session::new(chain(6, t, 2), 9);

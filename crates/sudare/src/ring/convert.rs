@@ -129,7 +129,8 @@ impl RowConverter<'_> {
         ConstantDot::columns(&mut [self.column(self.targets[i], out)], &y);
     }
 
-    fn column<'b>(&'b self, (k, table): (usize, &'b NttTable), out: &'b mut [u64]) -> Column<'b> {
+    fn column<'b>(&'b self, target: (usize, &'b NttTable), out: &'b mut [u64]) -> Column<'b> {
+        let (k, table) = target;
         Column { weights: &self.converter.targets[k], table, out }
     }
 }
@@ -173,7 +174,8 @@ pub(crate) enum Blocks<'a> {
 
 /// Computes the coefficients times `w`, in column order, of evaluations.
 pub(crate) fn to_columns(
-    (pool, within): (&Arc<Pool>, Within),
+    pool: &Arc<Pool>,
+    within: Within,
     table: &NttTable,
     evaluations: Blocks<'_>,
     out: &mut [u64],
@@ -280,7 +282,7 @@ impl Lifter {
         par::for_limbs(rows, |within, (i, y, row)| {
             let table = basis.table(self.from, i);
             let w = self.converter.inverse(i);
-            to_columns((pool, within), table, Blocks::Row(row), y, w);
+            to_columns(pool, within, table, Blocks::Row(row), y, w);
         });
         let mut halves: [RnsPoly<Half>; P] = to.map(|limbs| basis.take(limbs));
         let conversions = y.iter().zip(&mut halves).map(|(y, halves)| {

@@ -453,8 +453,9 @@ impl Evaluator {
         }
         let key = self.switcher.galois_key(g, a.level)?;
         let operand = Operand::Ciphertext(&a.polys);
-        let (key, g) = (&key.key, &key.permutation);
-        Ok(self.holding(self.switcher.switch(operand, a.level, key, ModDown::P, Some(g)), a.level))
+        let g = Some(&key.permutation);
+        let polys = self.switcher.switch(operand, a.level, &key.key, ModDown::P, g);
+        Ok(self.holding(polys, a.level))
     }
 
     /// Computes, for each group in turn, the sum of the images of `a` under its automorphisms, one
@@ -518,8 +519,8 @@ impl Evaluator {
         }
         let key = self.switcher.galois_key(g, ciphertext.level)?;
         let operand = Operand::Ciphertext(&ciphertext.polys);
-        let (key, g) = (&key.key, &key.permutation);
-        let polys = self.switcher.switch_hoisted(operand, &a.digits, key, Some(g));
+        let g = Some(&key.permutation);
+        let polys = self.switcher.switch_hoisted(operand, &a.digits, &key.key, g);
         Ok(self.holding(polys, ciphertext.level))
     }
 }

@@ -12,7 +12,7 @@ const ROUNDING_VARIANCE: f64 = 1.0 / 12.0;
 ///
 /// Predictions propagate variances. Errors are assumed to be centred and independent of each other
 /// and of their factors. A product of polynomials sums `N` products of coefficients. Levels and
-/// parameters are those of the operation; a level above the top of the chain counts as the top.
+/// parameters belong to the operation; a level above the top of the chain counts as the top.
 ///
 /// In the `N / 2` slots of CKKS the standard deviation is `sqrt(N)` times as large, divided by the
 /// scale. Slots with root mean square `r` have coefficients of root mean square

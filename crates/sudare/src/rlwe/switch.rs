@@ -446,7 +446,7 @@ impl<'a> Decomposition<'a> {
                 Some(c) => Blocks::Row(c.row(i)),
                 None => Blocks::Made(&write, &parts),
             };
-            to_columns((pool, within), table, evaluations, row, factor);
+            to_columns(pool, within, table, evaluations, row, factor);
         });
         let y: Vec<&[u64]> = y.chunks_exact(n).collect();
         let mut digits: Vec<RnsPoly<Half>> = self.digits().map(|_| basis.take(limbs)).collect();

@@ -178,7 +178,8 @@ impl Shape {
     /// The rank of the projected lattice in which the error is the shortest vector.
     fn search_dimension(&self) -> Option<f64> {
         let ln_norm = |i: f64| {
-            let (d, rank) = (self.d, self.d - i + 1.0);
+            let d = self.d;
+            let rank = self.d - i + 1.0;
             let volume = ((d - i) / d * self.log2_volume - i * (d - i) * self.log2_delta) * LN_2;
             let ball = rank / 2.0 * PI.ln() - ln_gamma(rank / 2.0 + 1.0);
             (2.0 * (volume + SIGMA.ln()) - 2.0 * ball) / rank

@@ -53,7 +53,7 @@ fn a_square_and_its_root_are_summed() {
         assert_eq!(rows(&a), rows(&sums[0].0));
         s.assert_holds(&a, |x| x * x + x);
     }
-    // By more than a level, and a scale that a product with 1 rescales exactly.
+    // More than one level apart, with a scale that a product with 1 rescales exactly.
     let fourth = e.mul_rescale(&square, &square).unwrap();
     s.assert_holds(&e.add(&x, &fourth).unwrap(), |x| x.powi(4) + x);
     let large = e.mul(&x, &x).unwrap();

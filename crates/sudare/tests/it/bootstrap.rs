@@ -183,7 +183,7 @@ fn every_choice_gives_its_input_back() {
             let s = Setup::new(&spec(order, values, way, log_slots));
             let name = format!("{order:?} {values:?} {:?} 2^{log_slots}", WAYS[way]);
             assert_eq!(s.plan.usable_levels(), s.plan.output_level().0 - s.plan.input_level().0);
-            // The error of one slot says little.
+            // The error of a single slot is not meaningful.
             let inputs = 1..=(16 >> log_slots).max(1);
             let least = inputs.fold(f64::INFINITY, |least, seed| {
                 let a = s.encrypt(s.plan.input_level(), seed);
@@ -258,7 +258,7 @@ impl FewerKeys {
             let mut request = self.all.clone();
             let level = request.galois.remove(&g).unwrap();
             self.lacks(&request, g);
-            // And at that level.
+            // And at the same level.
             self.lacks(&request.automorphism(g, Level(level.0 - 1)), g);
         }
     }
@@ -272,7 +272,7 @@ impl FewerKeys {
                 if *level_keys == LevelKeys::default() {
                     request.level_keys.remove(&key_level);
                 }
-                // Matrices take all keys from one place, others what there is.
+                // Matrices use all keys of one place, the others use the existing keys.
                 let mut higher = request.level_keys.range(key_level..).map(|(_, keys)| keys);
                 if g.0 % 4 == 1 || !higher.any(|keys| keys.galois.contains(&g)) {
                     self.lacks(&request, g);
@@ -396,7 +396,7 @@ fn bits_do_not_depend_on_threads_or_company() {
 
 #[test]
 fn a_second_run_takes_nothing_from_the_pool() {
-    // A pool of its own.
+    // A separate pool.
     let s = Setup::new(&standard(4));
     let a = s.encrypt(s.plan.input_level(), 0);
     let pool = s.session.params.rlwe().basis().pool();
@@ -554,7 +554,7 @@ fn wrong_inputs_are_refused() {
     let a = s.encrypt(input, 0);
     let other = e.with_scale(&a, a.scale() * Scale::from_f64(1.001)).unwrap();
     assert!(matches!(run(&other), Error::ScaleMismatch { op: "bootstrapping", .. }));
-    // A product that is not rescaled.
+    // A product without rescaling.
     let high = s.encrypt(s.plan.output_level(), 0);
     let product = e.mul(&high, &high).unwrap();
     assert!(matches!(run(&product), Error::ScaleMismatch { op: "bootstrapping", .. }));
@@ -595,7 +595,7 @@ fn plans_that_do_not_fit_are_refused() {
     let above = Level(top.0 + 1);
     let out_of_range = Error::LevelOutOfRange { found: above, max: top };
     assert_eq!(good.plan(&params, above).map(drop), Err(out_of_range));
-    // 3 levels before raising, and 11 after, where 3 must be left.
+    // 3 levels before raising, and 11 afterwards, but 3 must remain.
     assert_eq!(good.plan(&params, Level(14)).unwrap().usable_levels(), 0);
     for level in 0..14 {
         let found = good.plan(&params, Level(level)).map(drop);

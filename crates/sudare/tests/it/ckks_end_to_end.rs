@@ -137,7 +137,7 @@ fn plaintexts_of_long_chains_decode() {
             let plain = encoder.encode_at(&x, level, Scale::from_log2(log2_scale)).unwrap();
             let found = encoder.decode(&plain).unwrap();
             let errors = found.iter().zip(&x).map(|(x, y)| (x.re - y.re).hypot(x.im - y.im));
-            // A NaN is no small error.
+            // NaN does not count as a small error.
             assert!(errors.clone().all(|e| e < 1e-5), "{level:?} {log2_scale}");
         }
     }
@@ -228,7 +228,7 @@ fn products_take_a_summand_in_one_division() {
         assert!(polys.all(|(a, b)| a.rows().eq(b.rows())));
         let down = e.rescale(z).unwrap();
         assert!(found.level() == down.level() && found.scale().matches(down.scale()));
-        // No less precise than two divisions.
+        // As precise as two divisions, or better.
         assert!(s.precision(found, &expected) > s.precision(&separate, &expected) - 1.0);
     }
     let unequal = e.mul_sum_rescale(&sum(&a, &b, &a));
@@ -274,7 +274,7 @@ fn sums_of_products_are_relinearised_once() {
             assert!(found.level() == separate.level());
             assert!(found.scale().matches(separate.scale()));
             assert!(s.precision(&found, &expected) > s.precision(&separate, &expected) - 1.0);
-            // Two in one pass over the key, or one after the other.
+            // Two images in one pass over the key, or one after the other.
             let pair = e.mul_sum_rescale_many(&[sum.clone(), sum]).unwrap();
             for twin in pair {
                 assert!(twin.polys().iter().zip(found.polys()).all(|(x, y)| x.rows().eq(y.rows())));
@@ -307,7 +307,7 @@ fn sums_of_products_with_constants_are_those_of_single_ones() {
     }
     assert!(found.level() == Level(1) && found.scale().matches(expected.scale()));
 
-    // More sums than a group of the kernels has.
+    // More sums than a group of the kernels holds.
     let rows: Vec<Vec<f64>> =
         (0..11).map(|k| (0..3).map(|i| f64::from(7 * k + 5 * i) / 16.0 - 2.0).collect()).collect();
     let sums = e.mul_const_sums(&[&a, &b, &a], &rows, scale).unwrap();

@@ -55,7 +55,7 @@ fn every_changed_bit_is_noticed() {
             let change = |places: Range<usize>| {
                 let mut file = file.clone();
                 for at in places {
-                    // Each in turn where there are many sections.
+                    // Each in turn if there are many sections.
                     for bit in (0..8).filter(|bit| !raised || at % 8 == *bit) {
                         file[at] ^= 1 << bit;
                         assert!(read(&file, bytes, &s.params).is_err(), "bit {bit} of byte {at}");
@@ -101,7 +101,7 @@ fn a_file_cut_short_is_noticed_at_every_length() {
         for file in files(&s) {
             for len in (0..file.len()).step_by(step) {
                 let needed = file.len() as u64;
-                // As a file of its own, and as a stream that ends early.
+                // As a separate file, and as a stream that ends early.
                 let short = read(&file[..len], len as u64, &s.params);
                 assert!(matches!(short, Err(Error::Truncated { .. })), "{len}: {short:?}");
                 let ended = read(&file[..len], needed, &s.params);
@@ -355,7 +355,7 @@ fn impossible_ciphertexts_are_refused() {
     for scale in [(1.0, 1.0), (1.0, f64::NAN), (1.0, f64::INFINITY), (1.0, -0.75)] {
         assert_malformed(&s, &ciphertext(scale, 1), "one form");
     }
-    // The parameters of the file do not matter where others are given.
+    // If parameters are passed, the file's do not matter.
     let mut other = Parts::of(&ciphertexts);
     other.spec = Spec::uniform(17, 60.0, 100, 50.0, vec![60.0]);
     other.table[1].0 = Content::Ciphertext { level: 99, scale: (1.0, 0.0), log_slots: 16 };
@@ -372,7 +372,7 @@ fn impossible_level_keys_are_refused() {
     let table: Vec<_> = Parts::of(&keys).table.iter().map(|(content, _)| *content).collect();
     let level_keys =
         [Content::LevelRelinearization(0), Content::LevelGalois(5, 0), Content::LevelGalois(25, 0)];
-    // Level 1 takes both special primes: its keys are among the others.
+    // Level 1 uses both special primes: its keys are among the others.
     assert_eq!(table[5..], level_keys);
     assert_malformed(&s, &keys_with(5, Content::LevelGalois(63, 0)), "not in order");
     assert_malformed(&s, &keys_with(6, Content::LevelGalois(25, 0)), "not in order");
@@ -424,7 +424,7 @@ fn impossible_raised_contents_are_refused() {
     expected.extend(level_keys(2).into_iter().chain(level_keys(3)));
     assert_eq!(table[4..], expected);
     let keys_with = |at: usize, content: Content| forged(&keys, entry(at, content));
-    // Sizes of one upper level are not those of the other, nor of the chain.
+    // Sizes of one upper level differ from the other's and the chain's.
     for (at, content, part) in [
         (4, Content::Raising { level: 2, weight: 7 }, "not in order"),
         (5, Content::Raised(5, 2), "not in order"),
@@ -450,7 +450,7 @@ fn impossible_raised_contents_are_refused() {
         let error = refusal(&s, &file, file.len() as u64);
         assert_eq!(error, Error::LevelOutOfRange { found: Level(found), max: Level(max) });
     };
-    // Those of all levels reach the top and no further.
+    // Primes of all levels reach the top and no further.
     for level in [2, 3, 4, u32::MAX] {
         refused(keys_with(0, Content::Relinearization(level)), level, 1);
         refused(keys_with(1, Content::Galois(5, level)), level, 1);
@@ -571,10 +571,10 @@ fn impossible_raised_specifications_are_refused() {
         let found = with(change);
         assert!(matches!(found, Err(Error::InvalidSpec { .. })), "{i}: {found:?}");
     }
-    // No more than 16 KiB are taken for a specification.
+    // A specification takes at most 16 KiB.
     let found = with(&|r| r.levels_bits = vec![Vec::new(); 1 << 20]);
     assert!(matches!(found, Err(Error::Malformed { .. })), "{found:?}");
-    // Other primes, or none above the top, are other parameters.
+    // Other primes, or no primes above the top, make other parameters.
     let found = with(&|r| r.levels_bits[1][0] = 27.0);
     assert!(matches!(found, Err(Error::ParamsMismatch { .. })), "{found:?}");
     let none = forged(&file, |p| p.spec.upper = None);
@@ -681,10 +681,10 @@ fn impossible_specifications_are_refused() {
         let found = with(change);
         assert!(matches!(found, Err(Error::InvalidSpec { .. })), "{i}: {found:?}");
     }
-    // Security is not told of a ring that does not exist.
+    // A nonexistent ring has no security estimate.
     let ring = forged(&file, |p| p.spec.log_n = u32::MAX);
     assert!(matches!(open(&ring), Err(Error::InvalidSpec { field: "log_n", .. })));
-    // No more than 16 KiB are taken for a specification.
+    // A specification takes at most 16 KiB.
     let found = with(&|s| s.q_bits = vec![Vec::new(); 1 << 20]);
     assert!(matches!(found, Err(Error::Malformed { .. })), "{found:?}");
     let found = with(&|s| s.secret = SecretDistribution::FixedWeight { h: 8 });

@@ -97,7 +97,7 @@ fn ciphertexts_stream() {
     assert!(s.ciphertexts_file(&ordered, &label) == file);
     assert!(matches!(reader.read(3..5), Err(Error::Malformed { .. })));
 
-    // Damage is found where it is, and by the digest where a checksum says so.
+    // Damage is reported at its place, or by the digest if a checksum was recomputed.
     let digest = |file: &[u8]| serial::digest(Cursor::new(file), file.len() as u64).unwrap();
     assert_eq!(digest(&file), digest(&out));
     let mut damaged = file.clone();
@@ -136,7 +136,7 @@ fn seeded_ciphertexts_come_back_whole() {
         let mut larger = Vec::new();
         serial::write_ciphertexts(&mut larger, &params, &whole, &label).unwrap();
 
-        // As documented: the seed and the first polynomial of what the other file has.
+        // As documented: the seed, and the first polynomial of the other file's pair.
         let parts = Parts::of(&file);
         let others = Parts::of(&larger);
         assert_eq!(parts.seal(), file, "the frame is not as documented");
@@ -176,7 +176,7 @@ fn seeded_ciphertexts_come_back_whole() {
             assert!(found.iter().zip(&expected).all(|pair| error(pair) < 1e-2));
         }
 
-        // A file is of one kind.
+        // A file has one kind.
         let forms: Vec<Shape> = whole.iter().map(Shape::of).collect();
         let key = items[0].ciphertext().key_id();
         let mut out = Vec::new();
@@ -213,7 +213,7 @@ fn loaded_keys_encrypt_evaluate_and_decrypt() {
         expected.rotate_left(1);
         let found = loaded.precision(&conjugate, &expected);
         assert!(found > bits, "{found:.1} bits with loaded keys, {spec:?}");
-        // The pairs fit each other across the file.
+        // The halves of each pair match across the file.
         let found = s.precision(&conjugate, &expected);
         assert!(found > bits, "{found:.1} bits with the original secret key, {spec:?}");
     }
@@ -384,7 +384,7 @@ fn raised_levels_come_back_and_work() {
         assert_eq!((a.level(), a.slots(), a.scale()), (b.level(), b.slots(), b.scale()));
         assert!(a.polys().iter().zip(b.polys()).all(|(a, b)| a.rows().eq(b.rows())));
     }
-    // The same bits by the keys that were read, whole and small.
+    // The loaded keys, whole and small, give the same bits.
     let none = Label::default();
     let small = {
         let file = s.keys_file(&none);
@@ -675,7 +675,7 @@ fn a_file_cannot_lower_the_security_asked_for() {
     parts.spec.insecure = false;
     let found = open(&parts.seal()).unwrap().params();
     assert!(matches!(found, Err(Error::Insecure { .. })), "{found:?}");
-    // The other way, the fingerprint tells.
+    // In the other direction, the fingerprint differs.
     let spec = Spec::uniform(12, 40.0, 0, 30.0, vec![40.0]);
     let params = Params::new(spec).unwrap();
     let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed(1));

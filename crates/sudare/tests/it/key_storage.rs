@@ -93,7 +93,7 @@ fn all_keys_give_the_same_bits() {
     let all = request.bytes(rlwe).unwrap();
     let half = request.small_bytes(rlwe).unwrap();
     let sizes = [half, all, half, all / 2, half - all / 2];
-    // All but the relinearisation keys have no second halves.
+    // Only the relinearisation keys have second halves.
     let level_keys = request.level_keys.iter().filter(|(_, keys)| keys.relinearize);
     let limbs = (level_keys.map(|(&level, _)| rlwe.level_key_limbs(level).unwrap()))
         .chain(request.relinearize.map(|level| rlwe.key_limbs(level)));
@@ -111,7 +111,7 @@ fn all_keys_give_the_same_bits() {
     let run = |keys: EvaluationKeys| {
         let evaluator = Evaluator::new(&params, Arc::new(keys)).unwrap();
         let bootstrapper = plan.prepare(&evaluator).unwrap();
-        // In pairs, with hoisted rotations beside.
+        // In pairs, next to hoisted rotations.
         let mut out: Vec<Ciphertext> = bootstrapper.run_many(&evaluator, &inputs).unwrap();
         let hoisted = evaluator.hoist(&inputs[0]).unwrap();
         out.push(evaluator.rotate_hoisted(&hoisted, rotation).unwrap());
@@ -169,7 +169,7 @@ fn mapped_files_are_checked_as_loaded_ones_are() {
     parts.sections[1][32..40].fill(0xff);
     let found = both(&parts.seal()).unwrap().to_string();
     assert!(found.contains("not below its prime"), "{found}");
-    // Other kinds of files are the same, mapped or not.
+    // Files of other kinds are the same, mapped or not.
     let mut file = Vec::new();
     serial::write_secret_key(&mut file, &params, &secret, &Label::default()).unwrap();
     let on_disk = Temporary::new("secret", &file);

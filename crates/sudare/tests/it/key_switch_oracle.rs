@@ -238,7 +238,7 @@ impl Errors {
 fn products_are_exact_up_to_the_noise_of_one_key_switch() {
     for (spec, digits) in specs() {
         let top = Level(spec.q_bits.len() as u32 - 1);
-        // At the top with a key of the top, and below with keys of two levels.
+        // At the top with a key for the top, and below with keys for two levels.
         for (level, key_level) in [(top, top), (Level(2), top), (Level(1), Level(1))] {
             let mut errors = None;
             for key in 0..12 {
@@ -392,7 +392,7 @@ fn results_do_not_depend_on_threads() {
 
 #[test]
 fn a_fused_rescaling_is_the_same_bit_for_bit() {
-    // Were it not the same near ties, primes of 8 bits would show it.
+    // Primes of 8 bits would show a difference near ties.
     let tiny = spec(4, &[&[50.0], &[8.0]], &[51.0], 8.0);
     let all = specs().into_iter().map(|(spec, _)| spec).chain(raised_specs());
     for (spec, runs) in all.map(|spec| (spec, 2)).chain([(tiny, 100)]) {
@@ -407,7 +407,7 @@ fn a_fused_rescaling_is_the_same_bit_for_bit() {
             assert!(same(&slow, &fused), "level {level} of {spec:?}");
             let pair = s.evaluator.mul_rescale_many(&[(&a, &b); 2]).unwrap();
             assert!(pair.iter().all(|one| same(one, &fused)));
-            // Both divide the product of integers by the primes of the level, or change them.
+            // Both divide the product of integers by the primes of the level, or replace them.
             let exact = negacyclic(&s.open(&a).0, &s.open(&b).0);
             let expected = rescaled(&params, level, &exact);
             let bound = s.bound_with(used_limbs(&params, level)) + 1.0;
@@ -446,8 +446,8 @@ fn rescaling_is_an_exact_division_of_both_polynomials() {
                     assert_eq!(found, centred(expected, &q));
                 }
             }
-            // What it decrypts to is off by the roundings of both polynomials, and its scale
-            // is divided by what the modulus is.
+            // The decrypted value is off by the roundings of both polynomials, and its scale is
+            // divided by the factor of the modulus.
             let expected = rescaled(&s.params, level, &s.open_at(&a));
             let most = 1.0 + basis.n() as f64 / 2.0;
             assert!(s.error(&divided, &expected).iter().all(|e| e.abs() <= most));
@@ -479,7 +479,7 @@ fn check_key_level(params: &Params, key_level: Level, level: Level) {
         let s = Session::from_seed(params.clone(), &seed("keys", key), &keys);
         errors.bound = s.bound_with(rlwe.limbs(level).with_special(special));
         let ev = &s.evaluator;
-        // At a scale whose square every level holds.
+        // At a scale whose square fits every level.
         let [a, b] = [1, 2].map(|salt| {
             ev.with_scale(&s.at(salt, level), sudare::ckks::Scale::from_log2(10.0)).unwrap()
         });
@@ -521,7 +521,7 @@ fn level_keys_are_exact_up_to_their_noise() {
         digits.push((rlwe.digits(key_level), rlwe.digit_primes_of(limbs).len()));
         (0..=key_level.0).for_each(|level| check_key_level(&params, key_level, Level(level)));
     }
-    // Fewer special primes with as few digits, and more with fewer.
+    // Fewer special primes with few digits, and more with fewer digits.
     assert!(digits.contains(&(1, 1)) && digits.contains(&(4, 2)), "{digits:?}");
 }
 

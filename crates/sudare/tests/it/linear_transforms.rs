@@ -97,7 +97,7 @@ fn products_are_those_in_the_clear() {
             let [x, y] = &inputs;
             let encrypted = [(x, 4), (y, 5)].map(|(x, seed)| encrypt(&s, x, params.top(), seed));
             let encrypted = encrypted.map(|x| s.evaluator.drop_to(&x, level).unwrap());
-            // The scale of the level, which dropping does not give exactly.
+            // The scale of the level, which dropping does not reach exactly.
             let scale = params.scale_at(level);
             let encrypted = encrypted.map(|x| s.evaluator.with_scale(&x, scale).unwrap());
             let weights = s.evaluator.prepare(&plan).unwrap();
@@ -298,7 +298,7 @@ fn level_keys_give_the_same_products() {
             plan.run(&e, &plan, &e.encrypt(&x, level, scale).unwrap()).unwrap();
             assert_eq!(e.used_keys(), level_keys);
 
-            // Beside others of the same rotations for the top.
+            // Next to others with the same rotations for the top.
             let rotations = plan.required_keys().galois.keys().map(|&g| (g, params.top()));
             let both = KeyRequest { galois: rotations.collect(), ..level_keys };
             let s = Session::new(params.clone(), &both);

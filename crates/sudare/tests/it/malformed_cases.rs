@@ -150,12 +150,12 @@ fn values(s: &Session) -> Cases {
 fn cases_that_other_libraries_repaired() {
     let s = tiny();
     for (name, file) in [sizes(&s), values(&s)].concat() {
-        // With the parameters in it, and with those that its reader has.
+        // With the file's parameters, and with the reader's.
         let own = load(&file);
         let given = open(&file).and_then(|reader| load_with(reader, &s.params));
         assert!(own.is_err() || given.is_err(), "{name} is read");
         for error in [own, given].into_iter().filter_map(Result::err) {
-            // A header that is cut ends where its checksum is not.
+            // A truncated header ends at a place without its checksum.
             let damaged = matches!(error, Error::Checksum { .. }) && !name.starts_with("a header");
             assert!(!damaged && !matches!(error, Error::Io { .. }), "{name}: {error}");
         }

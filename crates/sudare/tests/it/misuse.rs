@@ -94,7 +94,7 @@ fn objects_of_another_key_or_other_parameters() {
     let words = ["ciphertext", "use objects of the same key pair"];
     let b = stranger.encrypt(&VALUES);
     refused(s.decryptor.decrypt(&b), error.clone(), &words);
-    // Also if another evaluator hoisted it.
+    // Even if another evaluator hoisted it.
     let hoisted = stranger.evaluator.hoist(&b).unwrap();
     refused(s.evaluator.rotate_hoisted(&hoisted, 1), error.clone(), &words);
     refused(s.evaluator.rotate_hoisted(&hoisted, 0), error, &words);
@@ -139,7 +139,7 @@ fn keys_that_are_missing() {
     let rotation = "with conjugation".into();
     let error = Error::MissingGaloisKey { element, rotation, level: TOP, key_level: None };
     refused(ev.conjugate(&a), error, &["with conjugation", "level 3", "KeyRequest"]);
-    // There is a key for 3, but for a lower level.
+    // A key for 3 exists, at a lower level.
     let error = galois(3, "rotation by 3", TOP);
     refused(ev.rotate(&a, 3), error, &["rotation by 3", "at level 3"]);
     assert!(ev.rotate(&ev.drop_to(&a, LOW).unwrap(), 3).is_ok());
@@ -210,7 +210,7 @@ fn level_keys_above_their_level() {
     says(&make(LOW, &LevelKeys::default()), &["level keys for level 1"]);
     let even = LevelKeys { galois: [GaloisElement(2)].into(), ..LevelKeys::default() };
     says(&make(LOW, &even), &["2 is not an odd number"]);
-    // Where there are no level keys the others are asked for.
+    // Without level keys, the evaluator looks for the others.
     let top = KeyRequest::new().relinearize(TOP).rotations(6, [1], Level(9));
     assert_eq!(top.clone().into_level_keys(params.rlwe()), top);
 }
@@ -284,7 +284,7 @@ fn scales_that_do_not_fit() {
     refused(ev.sub(&product, &a), mismatch("subtract", &product, &a), &words);
     let plain = ev.add_plain(&product, &s.encode(&VALUES));
     refused(plain, mismatch("add a plaintext", &product, &a), &["encode a plaintext at"]);
-    // Digits that are not shown count, too.
+    // Digits that are not printed count, too.
     let near = ev.with_scale(&a, a.scale() * Scale::from_f64(1.0 + 1e-11)).unwrap();
     refused(ev.add(&a, &near), mismatch("add", &a, &near), &["by a factor of 1 + 1.0e-11"]);
     // From above, a product with 1 would multiply by 1.5 and round.
@@ -379,7 +379,7 @@ fn values_that_do_not_fit() {
         let product = ev.mul_const(&bottom, c, unit);
         assert_eq!(product.is_ok(), re.abs().max(im) < 44f64.exp2(), "{c:?}");
     }
-    // What does fit is decoded: at the edge of the modulus, and after ten small primes.
+    // Values that fit are decoded: at the edge of the modulus, and after ten small primes.
     let largest = 0.98 * (s.params.chain().log2_q(Level(0)) - 1.0 - scale.log2()).exp2();
     let plain = s.encoder.encode_real_at(&[largest], Level(0), scale).unwrap();
     assert!((s.encoder.decode_real(&plain).unwrap()[0] / largest - 1.0).abs() < 1e-9);
@@ -467,7 +467,7 @@ fn specifications_out_of_range() {
         assert_eq!(field, "secret");
         assert!(problem.contains("does not fit 2^6"), "{problem}");
     }
-    // More primes of a size than there are, and more than are supported.
+    // More primes of one size than exist, and more than are supported.
     let (field, problem) = invalid(Spec { q_bits: vec![vec![9.0; 30]], ..small(1) });
     assert_eq!(field, "q_bits");
     assert!(problem.contains("not enough primes"), "{problem}");
@@ -708,7 +708,8 @@ fn ciphertexts_without_primes_in_common() {
             let refused = Error::LevelOutOfRange { found: y, max: HIGHEST };
             assert_eq!(error.clone(), (y > HIGHEST).then_some(refused), "{op}");
         } else if words[1] == "other" && x >= y {
-            // The first operand has the larger scale, which a product by an integer may not reduce.
+            // The first operand has the larger scale, which a product with an integer must not
+            // reduce.
             let mismatched = matches!(error, Some(Error::ScaleMismatch { .. }));
             assert!(mismatched || x > y && error.is_none(), "{op}: {error:?}");
         } else {
@@ -766,21 +767,21 @@ fn objects_without_primes_in_common() {
         Some(out(Level(6), HIGHEST))
     );
 
-    // Down to the top and no further, which is by its primes.
+    // Down to the top and no further, because of its primes.
     assert_eq!(ev.match_scale(&highest, TOP, scale).unwrap().level(), TOP);
     assert_eq!(ev.match_scale(&highest, LOWEST, scale).unwrap().level(), LOWEST);
     refused(ev.match_scale(&highest, LOW, scale), raised(HIGHEST, Level(2)), &words);
     refused(ev.match_scale(&lowest, Level(0), scale), raised(LOWEST, LOW), &words);
     let needs = |needed, level| Error::LevelExhausted { op: "match_scale", needed, level };
     refused(ev.match_scale(&top, LOWEST, scale), needs(LOWEST.0 + 1, TOP), &["needs 5 levels"]);
-    // Of parameters with more levels.
+    // A ciphertext of parameters with more levels.
     let foreign = OTHER.evaluator.match_scale(&lowest, TOP, scale).unwrap_err();
     assert!(matches!(foreign, Error::ParamsMismatch { what: "ciphertext", .. }));
 }
 
 /// Raising reads the primes of level 0.
 #[test]
-fn what_is_raised_is_not_raised_again() {
+fn raised_ciphertexts_are_not_raised_again() {
     let params = Params::new(raised()).unwrap();
     let scale = Scale::from_log2(30.0);
     let weight = 8;
@@ -809,7 +810,7 @@ fn what_is_raised_is_not_raised_again() {
         refused(ev.mod_raise(&a, level), error(), &["rescale to level 3"]);
         refused(clear.mod_raise(&b, level, None), error(), &["rescale to level 3"]);
     }
-    // Keys for one section of levels are none for the other.
+    // Keys for one section of levels do not serve the other.
     let chain =
         Session::new(params.clone(), &KeyRequest::new().raise(Raise::to(TOP).with_weight(weight)));
     let missing = |level, found| Error::MissingRaisingKey { level, found: Some(found) };
@@ -869,7 +870,7 @@ fn keys_of_the_other_levels_are_missing() {
         let error = (level == HIGHEST).then_some(Error::MissingRelinearizationKey { level });
         assert_eq!(products, [(); 4].map(|()| error.clone()));
     }
-    // A rotation that only keys of the other section have.
+    // A rotation for which only keys of the other section exist.
     let bare = |keys: KeyRequest| Session::new(s.params.clone(), &keys);
     let at_level = |level| KeyRequest::new().relinearize(level).rotations(6, [1], level);
     let above = bare(at_level(HIGHEST).into_level_keys(s.params.rlwe()));
@@ -1005,7 +1006,7 @@ fn raised_levels_out_of_range() {
     let (field, problem) = refused(&|raised| raised.levels_bits[1] = vec![60.0; 13]);
     assert_eq!(field, "q_bits");
     assert!(problem.contains("level 5 has 780 bits"), "{problem}");
-    // With those of the chain too many, in all ways.
+    // Together with the primes of the chain there are too many, in all ways.
     for levels in [vec![vec![45.0]; 121], vec![vec![45.0]; 100_000], vec![vec![20.0; 36]; 4]] {
         let (field, problem) = refused(&|raised| raised.levels_bits = levels.clone());
         assert_eq!(field, "q_bits");
@@ -1024,7 +1025,7 @@ fn raised_levels_out_of_range() {
     assert!(problem.contains("less than the largest prime"), "{problem}");
     assert!(Params::new(spec).is_ok());
 
-    // The modulus that counts is that of the highest level: 2^14 has room for 430 bits.
+    // The modulus of the highest level counts: 2^14 has room for 430 bits.
     let chain = Spec::uniform(14, 50.0, 4, 50.0, vec![50.5]);
     assert!(Params::new(chain.clone()).is_ok());
     let raised =

@@ -70,7 +70,7 @@ impl World {
         if params.top() < TOP {
             request.galois.values_mut().for_each(|level| *level = (*level).min(params.top()));
         }
-        // The same keys each time that they are made.
+        // Each call makes the same keys.
         let seed = Seed::random().unwrap();
         let make = || {
             let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed);

@@ -125,7 +125,7 @@ fn without_keys_residues_are_those_of_the_centred_lift() {
                 assert_eq!(lift_eval(basis, raised), lift_eval(basis, low), "{spec:?}");
             }
         }
-        // Of the secret's weight, and no error.
+        // A polynomial of the secret's weight, without error.
         let (quotients, errors) = s.raise(&s.encrypt(2, top), highest);
         let weight = match spec.secret {
             SecretDistribution::FixedWeight { h } => f64::from(h),
@@ -216,7 +216,7 @@ fn a_key_for_a_lower_level_raises_to_it_alone() {
         assert_eq!(s.evaluator.mod_raise(&a, Level(1)).unwrap_err(), error);
         let (quotients, _) = s.raise(&a, Level(0));
         assert!(quotients.iter().all(|&i| i == 0.0));
-        // The key of a higher level holds that of a lower one.
+        // The key for a higher level contains the key for a lower one.
         let top = session(&spec, 3, &through(7, s.params.top()));
         let [lower, higher] = [&s, &top].map(|s| s.evaluator.mod_raise(&a, Level(0)).unwrap());
         assert!(same(&lower, &higher));
@@ -268,7 +268,7 @@ fn a_key_raises_to_levels_of_its_own_primes() {
         let found = Level(highest.0 + 1);
         let error = Error::LevelOutOfRange { found, max };
         assert_eq!(s.evaluator.mod_raise(&a, found).unwrap_err(), error);
-        // What is raised has none of the primes of level 0.
+        // The raised ciphertext has no prime of level 0.
         let found = above;
         let needed = Level(0);
         let error = Error::RaisedLevel { found, needed, top };
@@ -299,8 +299,8 @@ fn each_key_is_priced_at_its_own_modulus_and_secret() {
     let secret = keygen.secret_key().unwrap();
     assert!(keygen.evaluation_keys(&secret, &request).is_ok());
 
-    // 97 bits are too many for so sparse a secret in this ring, and no weight below 32
-    // has a price.
+    // 97 bits are too many for a secret this sparse in this ring, and no weight below 32 has a
+    // price.
     let wide = secure(14, 48.0, 3, &[49.0]);
     for (params, weight) in [(&wide, 32), (&params, 31)] {
         let request = through(weight, Level(1));
@@ -320,7 +320,7 @@ fn each_key_is_priced_at_its_own_modulus_and_secret() {
 
 #[test]
 fn impossible_requests_are_refused() {
-    // Level 0 of two primes, each of which the special one covers alone.
+    // Level 0 has two primes, and the special prime covers each alone.
     let narrow = Params::new(spec(5, &[&[30.0, 30.0], &[30.0]], &[31.0])).unwrap();
     let refused = |params: &Params, weight, level| {
         let request = through(weight, level);

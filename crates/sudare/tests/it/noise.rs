@@ -118,7 +118,8 @@ fn zip(
 fn operations_without_keys() {
     for (spec, _) in specs() {
         let s = session(spec.clone(), |_| Level(0));
-        let (params, top) = (s.params.rlwe(), s.params.top());
+        let params = s.params.rlwe();
+        let top = s.params.top();
         let check = |what: &str, measured: f64, predicted: Noise| {
             assert_near(&format!("{what}, {spec:?}"), measured, predicted, 0.15);
         };
@@ -151,12 +152,12 @@ fn operations_without_keys() {
         let product = ev.mul_const(&a, c, s.default_scale()).unwrap();
         let log2_factor = s.default_scale().log2() + c.re.log2();
         check("mul_const", s.noise(&product, &half), fresh.scaled(log2_factor));
-        // Nothing but the rounding is left of the noise.
+        // Only the rounding of the noise is left.
         let rounded = ev.rescale(&a).unwrap();
         let predicted = fresh.rescaled(params, top);
         assert!(predicted.log2_sd() - Noise::rounding(params).log2_sd() < 0.01);
         check("rescale", s.noise(&rounded, &x), predicted);
-        // Two levels are divided by as one after the other.
+        // A division by two levels equals two divisions.
         let product = ev.mul_const(&a, c, s.default_scale()).unwrap();
         let twice = ev.rescale(&ev.rescale(&product).unwrap()).unwrap();
         let once = fresh.scaled(log2_factor).rescaled(params, top);
@@ -235,7 +236,7 @@ fn rotations_and_rescaling_at_raised_levels() {
             let key_level = Level(key_level);
             let keys =
                 KeyRequest::new().rotations(params.log_n(), STEPS, key_level).into_level_keys(rlwe);
-            // What comes back from an ephemeral secret is uniform modulo every prime.
+            // A ciphertext from an ephemeral secret is uniform modulo every prime.
             let keys = keys.raise(Raise::to(key_level));
             let s = Session::from_seed(params.clone(), &seed("keys", 0), &keys);
             let fresh = s.encrypt(&s.values(1), 1);
@@ -243,8 +244,8 @@ fn rotations_and_rescaling_at_raised_levels() {
             let what = format!("rotation at level {level} of {key_level}, {spec:?}");
             let predicted = Noise::level_key_switch(rlwe, level, key_level);
             assert_near(&what, rotation_noise(&s, &a), predicted, 0.15);
-            // The message is far below the modulus of the lowest upper level: multiplied by an
-            // integer near the quotient of moduli, it is what it was, and a rounding.
+            // The message is far below the modulus of the lowest upper level. Multiplied by an
+            // integer near the quotient of moduli, it is unchanged except for a rounding.
             if level.0 == top.0 + 1 {
                 let divisor = params.chain().divisor(level);
                 let one = Complex { re: 1.0, im: 0.0 };
@@ -258,7 +259,7 @@ fn rotations_and_rescaling_at_raised_levels() {
                     difference.re * difference.re + difference.im * difference.im
                 });
                 let mean = squares.sum::<f64>() / found.len() as f64;
-                // Of slots to coefficients.
+                // Keys of slots to coefficients.
                 let measured =
                     mean.log2() / 2.0 + crossed.scale().log2() - f64::from(params.log_n()) / 2.0;
                 let predicted = Noise::NONE.rescaled(rlwe, level);
@@ -272,7 +273,8 @@ fn rotations_and_rescaling_at_raised_levels() {
 fn products_and_circuits() {
     for (spec, _) in specs() {
         let s = session(spec.clone(), |top| top);
-        let (params, top) = (s.params.rlwe(), s.params.top());
+        let params = s.params.rlwe();
+        let top = s.params.top();
         let check = |what: &str, measured: f64, predicted: Noise| {
             assert_near(&format!("{what}, {spec:?}"), measured, predicted, 0.25);
         };

@@ -89,7 +89,7 @@ fn products_of_many_are_right() {
         for pair in layer.chunks(2) {
             next.push(match pair {
                 [(a, x), (b, y)] => (ev.mul_rescale(a, b).unwrap(), s.products(x, y)),
-                // Alone, down to the level of the others.
+                // A single value, down to the level of the others.
                 [(a, x)] => (ev.rescale_to(a, Level(a.level().0 - 1)).unwrap(), x.clone()),
                 _ => unreachable!(),
             });
@@ -159,7 +159,7 @@ fn sums_stay_within_rows() {
         x.chunks(row).flat_map(|x| vec![s.t.reduce(x.iter().sum()); row]).collect();
     let a = s.encrypt(&x);
     s.assert_holds(&ev.inner_sum(&a, row).unwrap(), &sums);
-    // What is wider than a row is no sum of a row.
+    // A sum wider than a row is not a sum of a row.
     let wide = ev.inner_sum(&a, 2 * row);
     assert!(matches!(wide, Err(Error::InvalidSpec { .. })), "{wide:?}");
 }

@@ -30,7 +30,7 @@ fn threads_do_not_matter() {
 fn kernels_do_not_matter() {
     let expected = all_digests();
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
-        // The instruction set is chosen once a process.
+        // A process chooses its instruction set once.
         let run = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "portable::digests_are_those_of_the_parent", "--ignored"])
             .env("SUDARE_ISA", isa.name())

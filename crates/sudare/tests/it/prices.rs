@@ -49,7 +49,7 @@ fn the_limits_of_weight_48_are_those_of_the_estimator() {
         assert_eq!(max_log2_qp(log_n, secret, 128.0), limit);
         let found = estimated(log_n, secret, limit);
         assert!((found - 128.0).abs() < TOLERANCE, "2^{log_n}: {found}");
-        // It is worth more than weight 32, and less than 64.
+        // The weight is worth more than 32, and less than 64.
         let of = |h| max_log2_qp(log_n, FixedWeight { h }, 128.0);
         assert!(of(32) < limit && limit < of(64));
     }
@@ -62,7 +62,7 @@ fn check(name: &str, log_n: u32, secret: SecretDistribution, key: &KeySecurity) 
     assert!(*price >= 128.0, "{name}, {what}: {price} bits");
     let found = estimated(log_n, secret, *log2_q);
     assert!(found >= 128.0 - TOLERANCE, "{name}, {what}: {found} bits by the estimator");
-    // Below the largest figure of the table.
+    // Below the largest value in the table.
     assert!(*price <= found + TOLERANCE || found > 256.0, "{name}, {what}: {price}, {found}");
 }
 
@@ -158,7 +158,7 @@ fn meet_lwe_costs_what_the_note_says() {
     for line in table.lines() {
         assert!(note.lines().any(|other| other == line), "not in the note: {line}");
     }
-    // What the table of prices claims is not more.
+    // The table of prices claims no more.
     for line in table.lines().skip(2) {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let number = |k: usize| cells[k].trim_start_matches("2^").parse::<f64>().unwrap();

@@ -151,7 +151,7 @@ fn repeating_a_release_tells_nothing_more() {
     let deviation = unit / 16.0;
     let offset = |i: usize| deviation * ((i % 21) as f64 / 10.0 - 1.0);
     let values: Vec<f64> = (0..target.exact.len()).map(|i| 0.5 * unit + offset(i)).collect();
-    // Root mean square of how far the estimate from the mean of all is off, in deviations.
+    // Root mean square of the error of the estimate from the mean of all, in deviations.
     let estimated = |noise: &dyn Fn() -> Seed| {
         let mut ups = vec![0; values.len()];
         for _ in 0..REPEATS {
@@ -201,7 +201,7 @@ fn release_seeds_belong_to_a_key_and_a_subject() {
     assert_eq!(seed(&first, 1), seed(&Target::new(1), 1));
     assert_ne!(seed(&first, 1), seed(&first, 2));
     assert_ne!(seed(&first, 1), seed(&second, 1));
-    // After docs/notes/randomness.md, from the key's coefficients.
+    // By docs/notes/randomness.md, from the key's coefficients.
     let mut material: Vec<u8> = first.secret.iter().map(|c| c.cast_unsigned()).collect();
     material.extend([1; 32]);
     assert_eq!(seed(&first, 1), blake3::derive_key("sudare v1 release", &material));

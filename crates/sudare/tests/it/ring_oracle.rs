@@ -74,7 +74,7 @@ fn sums_equal_integers() {
             basis.neg_assign(&mut z);
             check(&z, &negated, "neg_assign");
             check(&basis.zero(limbs), &vec![BigInt::ZERO; basis.n()], "zero");
-            // A factor given by its residues, as an integer below the product.
+            // A factor as an integer below the product, from its residues.
             let factor = &q / 7 + 5;
             let residues: Vec<u64> =
                 moduli(&basis, limbs).iter().map(|&q| crate::oracle::residue(&factor, q)).collect();
@@ -286,13 +286,13 @@ fn base_conversion_keeps_the_integer_next_to_zero() {
     for bits in sizes {
         let from = primes(log_n, &bits);
         let q = product(&from);
-        // As for raising digits, sources are among the targets.
+        // As in raising digits, the sources are among the targets.
         let to: Vec<u64> = to.iter().chain(&from[..1]).copied().collect();
         let [from, to] = [from, to]
             .map(|list| list.iter().map(|&q| Modulus::new(q).unwrap()).collect::<Vec<_>>());
         let mut a = integers(&q, 200, 11);
         a.extend(near_half(&q));
-        // Where every y_i is as large as it can be.
+        // Every y_i is as large as possible.
         let others = from.iter().map(|m| &q / m.value());
         a.push(modulo(&-others.sum::<BigInt>(), &q));
         let converter = BaseConverter::new(&from, &to);
@@ -351,7 +351,7 @@ fn division_rounds_to_the_nearest_everywhere() {
             (all, LimbSet::chain(6)),
             (all, LimbSet::chain(1)),
             (LimbSet::range(2..6).with_special(1), LimbSet::range(2..4)),
-            // To primes that were not there: fewer, more, of a product as large or larger.
+            // To new primes: fewer, more, with a product of the same size or larger.
             (LimbSet::range(2..5), LimbSet::chain(2)),
             (LimbSet::range(3..7).with_special(3), LimbSet::chain(3)),
             (LimbSet::range(4..5), LimbSet::chain(2)),
@@ -359,7 +359,7 @@ fn division_rounds_to_the_nearest_everywhere() {
         ] {
             check_division(&basis, &Divider::new(&basis, before, after), before, after);
         }
-        // One made for the whole chain divides by the special primes at every level.
+        // A table for the whole chain divides by the special primes at every level.
         let divider = Divider::new(&basis, all, LimbSet::chain(all.q()));
         for limbs in (1..=all.q()).map(LimbSet::chain) {
             check_division(&basis, &divider, limbs.with_special(all.p()), limbs);

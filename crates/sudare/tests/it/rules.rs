@@ -56,7 +56,7 @@ enum Operation {
 }
 
 fn operands() -> impl Strategy<Value = [Operand; 3]> {
-    // Mostly alike, so that not everything is refused at once.
+    // Mostly equal, so that some combinations are accepted.
     let operand = (
         prop_oneof![5 => Just(2), 5 => 0..=HIGHEST],
         prop_oneof![5 => Just(40.0), 1 => Just(41.0), 1 => Just(20.0), 1 => Just(80.0)],
@@ -70,7 +70,7 @@ fn operands() -> impl Strategy<Value = [Operand; 3]> {
 fn operations() -> impl Strategy<Value = Operation> {
     use Operation::*;
     let value = prop_oneof![-8.0..8.0f64, Just(f64::NAN), Just(1e300), Just(1e20)];
-    // Integers end at 2^127.
+    // Integers are limited to 2^127.
     let scale = prop_oneof![Just(40.0), 0.0..200.0f64, 125.0..129.0f64, Just(f64::NAN)];
     let level = 0..HIGHEST + 2;
     let slots = prop_oneof![Just(4usize), Just(8), Just(3)];
@@ -145,8 +145,9 @@ proptest! {
         let counted = cost::Evaluator::new(&s.params, &KeyRequest::new());
         let values = |slots| vec![Complex::new(0.25, 0.0); slots];
         let simulated = operands.map(|Operand { level, log2_scale, slots }| {
-            // Above the top nothing is encrypted, but raised.
-            let (level, top) = (Level(level), Level(level.min(TOP)));
+            // Above the top nothing is encrypted, only raised.
+            let top = Level(level.min(TOP));
+            let level = Level(level);
             let fresh = clear.encrypt(&values(slots), top, Scale::from_log2(log2_scale));
             fresh.and_then(|fresh| match level > top {
                 true => clear.mod_raise(&fresh, level, None),
@@ -156,13 +157,14 @@ proptest! {
         let [Ok(a), Ok(b), Ok(c)] = simulated else { return Ok(()) };
         let simulated = [a, b, c];
         let encrypted = operands.map(|Operand { level, log2_scale, slots }| {
-            let (level, top) = (Level(level), Level(level.min(TOP)));
+            let top = Level(level.min(TOP));
+            let level = Level(level);
             let plain = s.encoder.encode_at(&values(slots), top, Scale::from_log2(log2_scale)).unwrap();
             let fresh = s.encryptor.encrypt(&plain).unwrap();
             if level > top { s.evaluator.mod_raise(&fresh, level).unwrap() } else { fresh }
         });
         let expected = outcome(&s.evaluator, &encrypted, operation);
-        // Above the top there are no keys, which simulation does not know.
+        // Keys do not exist above the top. Simulation does not know this.
         prop_assume!(!expected.contains("MissingRelinearizationKey"));
         prop_assume!(!expected.contains("MissingGaloisKey"));
         prop_assert_eq!(&outcome(&clear, &simulated, operation), &expected);

@@ -52,7 +52,7 @@ fn real_numbers_are_padded_and_repeated() {
     let refused = ckks::Encoder::with_slots(&s.params, 12).unwrap_err();
     assert!(refused.to_string().contains("choose 16"), "{refused}");
 
-    // Vectors of different lengths meet in one number of slots.
+    // Vectors of different lengths share one number of slots.
     let [few, many] = [4, 8].map(|count| s.encoder.encode_real(&vec![1.0; count]).unwrap());
     let [few, many] = [few, many].map(|plain| s.encryptor.encrypt(&plain).unwrap());
     let error = s.evaluator.add(&few, &many).unwrap_err();

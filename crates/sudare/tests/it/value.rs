@@ -125,7 +125,7 @@ fn the_first_error_comes_out_with_its_place() {
     assert_eq!(**source, Error::SlotMismatch { op: "add", found: 2, expected: 4 });
     let words = error.to_string();
     assert!(words.starts_with(&source.to_string()) && words.contains("(in \"add\" at "), "{words}");
-    // Nothing that follows changes it, on either side.
+    // Later operations do not change the first error, on either side.
     assert_eq!((&x - &failed).into_ciphertext().unwrap_err(), error);
     assert_eq!((2.0 - &failed).rotate(1).into_ciphertext().unwrap_err(), error);
 
@@ -172,7 +172,7 @@ fn a_formula_of_integers_is_exact_in_both_schemes() {
     let m: Vec<i128> = (0..64).map(|i| i % 2).collect();
     let mask = encoder.encode(&m).unwrap();
 
-    // The simulator knows the keys before there are any.
+    // The simulator knows the keys before any exists.
     let e = exact_circuits::sim::Evaluator::new(&params, &KeyRequest::new());
     let top = params.top();
     let form = e.encrypt(top, params.fresh_factor(top, t).unwrap()).unwrap();
@@ -203,7 +203,7 @@ fn a_formula_of_integers_is_exact_in_both_schemes() {
     let z = integer_formula(&x, &y, &mask).into_ciphertext().unwrap();
     assert_eq!((z.form(), z.level()), (simulated, Level(1)));
     assert_eq!(open(&z), expected);
-    // Too large a factor for a level is refused, with the way out.
+    // A factor too large for a level is refused, with the remedy.
     let mut large = x.clone();
     while large.clone().into_ciphertext().is_ok() {
         large *= 30_000;

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_splits_all_lines_alike() {
+    fn delimiters_that_split_all_lines_alike() {
         for (text, delimiter) in [
             ("a,b\n1,2\n", ','),
             ("a;b\n1;2\n", ';'),

@@ -147,7 +147,7 @@ fn refuses_empty_and_oversized_tables() {
         Table::from_csv(text.as_bytes(), None, 5),
         Err(TableError::TooManyCells { limit: 5, line: 4 })
     );
-    // An endless source is given up at the limit.
+    // The reader gives up an endless source at the limit.
     let endless = "a,b\n".as_bytes().chain(Endless);
     assert_eq!(
         Table::from_csv(endless, None, 100),
@@ -322,7 +322,7 @@ fn text_that_comes_late_is_read_from_the_beginning() {
         let mut source = Counted(Cursor::new(&text), 0, 0);
         let frame = Frame::from_csv(&mut source, &lenient()).unwrap();
         assert_eq!((frame.rows(), source.1), (rows, times));
-        // Early, without having read all of a long file.
+        // Early, before the end of a long file.
         assert!(late != 500 || 2 * source.2 < 3 * text.len());
         assert_eq!(frame.numbers()[2], 0.0);
         assert_eq!(frame.numbers()[3 * rows - 1], (rows - 1) as f64);
@@ -358,7 +358,7 @@ fn a_column_is_no_text_for_missing_or_infinite_numbers() {
         let strict = ReadOptions { categorical, ..strict.clone() };
         let gap = TableError::Gap { place: at(3), column: column() };
         assert_eq!(frame("a,b\nx,2\n,1\n", &strict).unwrap_err(), gap);
-        // In a column of text they are text like any other.
+        // In a column of text, they are text.
         let text = frame("a,b\nNA,2\ninf,1\nx,1\n", &strict).unwrap();
         assert_eq!(cells(&text, 0), [Some("NA"), Some("inf"), Some("x")]);
     }
@@ -420,7 +420,7 @@ fn marks_that_may_separate_thousands_are_refused() {
             }
         }
     }
-    // Between commas a point is a decimal mark, and categories are no numbers.
+    // Between commas a point is a decimal mark, and categories are not numbers.
     assert_eq!(csv("id,income\n1,12.500\n").unwrap().values(), [1.0, 12.5]);
     let options = ReadOptions { categorical: Categorical::Columns(vec!["b".into()]), ..lenient() };
     assert_eq!(cells(&frame("a;b\n1;2.500\n", &options).unwrap(), 1), [Some("2.500")]);
@@ -482,12 +482,12 @@ fn decimal_marks() {
         let found = found.to_owned();
         assert_eq!(frame(text, &options).unwrap_err(), TableError::Text { place, column, found });
     }
-    // Marks in columns of text do not count, wherever that shows.
+    // Marks in columns of text do not count, wherever the text appears.
     let text = "version;price\n1.0;3,5\n2.1;4\n2.1.1;5,5\n";
     let prices = frame(text, &lenient()).unwrap();
     assert_eq!(cells(&prices, 0), [Some("1.0"), Some("2.1"), Some("2.1.1")]);
     assert_eq!((prices.numbers()[1], prices.numbers()[5]), (3.5, 5.5));
-    // Between commas, decimal commas must be asked for.
+    // Between commas, decimal commas need the option.
     let text = "a,b\n\"3,5\",1\n";
     let place = at(2);
     let column = "a".to_owned();
@@ -495,7 +495,7 @@ fn decimal_marks() {
     assert_eq!(csv(text), Err(TableError::Text { place, column, found }));
     let options = ReadOptions { decimal: Some(','), ..ReadOptions::default() };
     assert_eq!(frame(text, &options).unwrap().numbers(), [3.5, 1.0]);
-    // Groups of thousands are no numbers.
+    // Groups of thousands are not numbers.
     assert!(matches!(csv("a;b\n1.234,5;1\n"), Err(TableError::Text { .. })));
     assert!(matches!(csv("a;b\n1,234,5;1\n"), Err(TableError::Text { .. })));
     assert_eq!(csv("1,5;2,5\n3;4\n"), Err(TableError::NoHeader { line: 1 }));
@@ -524,11 +524,11 @@ fn delimiters_that_are_given() {
 fn quotes() {
     let text = "a;b\n\"x;\"\"y\"\"\n=\n\";1\n\"\n\";2\n ;3\n\"z\n\n\";4\n";
     let quoted = frame(text, &lenient()).unwrap();
-    // Blanks around a cell count for nothing, line ends among them, but lines are counted.
+    // Blanks and line ends around a cell do not count, but lines are counted.
     assert_eq!(cells(&quoted, 0), [Some("x;\"y\"\n="), None, None, Some("z")]);
     let lines: Vec<Place> = (0..4).map(|row| quoted.place(row)).collect();
     assert_eq!(lines, [2, 5, 7, 8].map(at));
-    // A quote that does not end would take the rest of the file for one cell.
+    // An open quote would swallow the rest of the file.
     for text in ["a,b\nx,1\ny,\"2\nz,3\n", "a,b\nx,1\ny,\"2\nz,3", "a,b\nx,1\ny,\""] {
         assert_eq!(frame(text, &lenient()).unwrap_err(), TableError::OpenQuote { line: 3 });
     }
@@ -569,7 +569,7 @@ enum Written {
 
 fn written_column(rows: usize) -> impl Strategy<Value = Written> {
     let number = prop::num::f64::NORMAL | prop::num::f64::ZERO | prop::num::f64::SUBNORMAL;
-    // No number, no blanks at the ends, and not a mark of missing values.
+    // Neither a number, nor blanks at the ends, nor a word for missing values.
     let text = "x[a-c,;|\t\"\n=. é]{0,4}x";
     let numbers = prop::collection::vec(prop::option::weighted(0.8, number), rows);
     let texts = prop::collection::vec(prop::option::weighted(0.8, text), rows);
@@ -587,7 +587,7 @@ fn write(columns: &[Written], rows: usize, delimiter: char, decimal: char, end: 
             Written::Text(texts) => texts[row].clone(),
         };
         let text = text.unwrap_or_default();
-        // An empty line would be no row.
+        // An empty line would not be a row.
         if columns.len() == 1 || text.contains(['"', '\n', delimiter]) {
             format!("\"{}\"", text.replace('"', "\"\""))
         } else {

@@ -13,7 +13,8 @@ use super::{
 
 type Result<T, E = TableError> = core::result::Result<T, E>;
 
-/// Number of rows from which a column may count as one that tells rows apart.
+/// Number of rows from which a column may count as one that identifies rows.
+// In fewer rows, the values of any column may differ by chance.
 const MIN_IDENTIFIED: usize = 20;
 
 /// Returns the codes of all columns.
@@ -439,7 +440,7 @@ fn complete(frame: &Frame, used: &[usize]) -> Result<Option<Vec<bool>>> {
     }
 }
 
-/// Returns the value that replaces missing numbers beside these, if any does.
+/// Returns the value that replaces missing numbers among these, if any does.
 fn filling(missing: Missing, numbers: impl Iterator<Item = f64>) -> Option<f64> {
     match missing {
         Missing::Refuse | Missing::Drop => None,

@@ -88,7 +88,7 @@ fn words_for_missing_numbers_are_categories_in_text() {
         let table = apply(&encoding, text).unwrap();
         assert_eq!(table.rows(), if missing == Missing::Drop { 2 } else { 4 });
     }
-    // An encoding without such a category, of an earlier version, has them as missing.
+    // An encoding of an earlier version, without such a category, treats them as missing.
     let encoding = fit("k,y\nDE,0\n,1\nZA,1\n", &every(Missing::Mean)).unwrap();
     assert_eq!(apply(&encoding, "k\nNA\n-\n").unwrap().values(), [0.0, 0.0, 1.0, 0.0, 0.0, 1.0]);
     let strict = fit("k,y\nDE,0\nZA,1\n", &every(Missing::Mean)).unwrap();
@@ -114,11 +114,11 @@ fn rows_that_lack_anything_are_dropped() {
     let text = "a,b,y\n1,x,0\n,x,1\n2,z,\n3,,1\n4,w,1\n";
     let encoding = fit(text, &every(Missing::Drop)).unwrap();
     let table = apply(&encoding, text).unwrap();
-    // "z" is in no row that is left.
+    // No remaining row has "z".
     assert_eq!(table.columns(), ["a", "b=w", "b=x"]);
     assert_eq!(table.values(), [1.0, 0.0, 1.0, 4.0, 1.0, 0.0]);
     assert_eq!((table.labels().unwrap(), table.dropped()), (vec![false, true], 3));
-    // A row that lacks something is dropped even if its category is unknown.
+    // A row with a missing value is dropped even if its category is unknown.
     let later = apply(&encoding, "a,b\n,new\n7,x\n").unwrap();
     assert_eq!((later.values(), later.dropped()), (&[7.0, 0.0, 1.0][..], 1));
     assert_eq!(apply(&encoding, "a,b\n,x\n1,\n"), Err(TableError::NoCompleteRow { rows: 2 }));
@@ -155,7 +155,7 @@ fn defaults_refuse_text_and_gaps() {
         Encoding::fit(&frame(Some(text.clone()), 3.0), None, &refuse),
         Err(TableError::Text { place, column, found: "x".into() })
     );
-    // As labels they are allowed.
+    // Labels may have them.
     let labelled = Encoding::fit(&frame(Some(text), 3.0), Some("b"), &refuse).unwrap();
     assert_eq!((labelled.classes(), labelled.is_plain()), (&["1".into(), "x".into()][..], false));
     let gap = |column: &str| Err(TableError::Gap { place, column: column.into() });
@@ -214,10 +214,10 @@ fn unseen_categories() {
     let lenient = fit(text, &zero).unwrap();
     let table = apply(&lenient, "v,a\nnew,5\n,6\ny,7\n").unwrap();
     assert_eq!(table.values(), [5.0, 0.0, 0.0, 6.0, 0.0, 0.0, 7.0, 0.0, 1.0]);
-    // A missing category is unseen too if none was missing before.
+    // A missing category is unseen, too, if none was missing before.
     let gap = TableError::Gap { place: Place::Line(2), column: "v".into() };
     assert_eq!(apply(&refusing, "a,v\n1,\n"), Err(gap.clone()));
-    // And refused where all that is missing is.
+    // It is refused where missing values are refused.
     let zero = options(Categorical::Every, Missing::Refuse, Unseen::Zero);
     let zero = fit(text, &zero).unwrap();
     assert_eq!(apply(&zero, "a,v\n1,\n"), Err(gap));
@@ -265,7 +265,7 @@ fn labels_of_any_kind() {
     for text in ["a;y\n1;2,50\n2;-0\n", "a,y\n1,2.5\n2,0e1\n"] {
         assert_eq!(apply(&numbers, text).unwrap().members().unwrap(), [1, 0]);
     }
-    // A mistake makes text of all labels, but only it is refused.
+    // A mistake turns all labels into text, but only the mistake is refused.
     let error = apply(&numbers, "a,y\n1,2.50\n2,x\n").unwrap_err();
     let place = Place::Line(3);
     let column = "y".to_owned();
@@ -305,7 +305,7 @@ fn columns_are_matched_by_name() {
         apply(&encoding, "a,c,b,d\n1,1,2,1\n"),
         Err(TableError::SurplusColumns { surplus, columns })
     );
-    // A target that the encoding does not know is surplus as well.
+    // A target that the encoding does not know is surplus, too.
     let unlabelled = fit("a,b\n1,2\n", &EncodingOptions::default()).unwrap();
     assert!(matches!(apply(&unlabelled, "a,b,y\n1,2,1\n"), Err(TableError::SurplusColumns { .. })));
 }
@@ -611,7 +611,7 @@ proptest! {
             prop_assert_eq!(table.classes().unwrap(), classes);
         }
 
-        // In another order of columns, and after a journey.
+        // In another order of columns, and after a round trip.
         let mut other = order.clone();
         other.rotate_left(shuffled as usize % columns.len());
         if shuffled & 1 << 40 == 0 {
@@ -665,7 +665,7 @@ fn large_whole_numbers_stay_apart() {
     // A class that is off by one is not in the fitted classes.
     let other = text.replace("95820843523155098", "95820843523155100");
     assert!(matches!(apply(&encoding, &other), Err(TableError::UnknownClass { .. })));
-    // Numbers, as of a Parquet file.
+    // Numbers from a Parquet file.
     let columns = ["id", "x", "y"].map(|name| (name.to_owned(), None)).to_vec();
     let frame = Frame::new(columns, vec![1.0, 2.0, 1.0, 9.1e15, 3.0, 0.0]).unwrap();
     let refused = Encoding::fit(&frame, Some("y"), &options).unwrap_err();
@@ -708,7 +708,7 @@ fn types_and_identifiers_are_detected() {
         serde_json::from_str(&serde_json::to_string(&encoding).unwrap()).unwrap();
     assert_eq!(stored, encoding);
 
-    // Few rows tell nothing about identifiers. Names of columns can insist.
+    // Few rows do not show identifiers. Names of columns can insist.
     let few = fit(&visits(19), &detect(Missing::Mean)).unwrap();
     assert_eq!(few.identifiers(), [""; 0]);
     let mut chosen = detect(Missing::Mean);

@@ -159,7 +159,7 @@ fn all_codecs_and_encodings_give_the_table() {
 }
 
 #[test]
-fn what_is_no_number_is_refused_by_row_and_column() {
+fn cells_without_numbers_are_refused_by_row_and_column() {
     let column = "bad".to_owned();
     let place = Place::Row(1);
     for (name, bytes) in files!["refused-null", "refused-nan"] {

@@ -1,4 +1,4 @@
-"""Writes the files of this folder: `python make.py FOLDER`, with pyarrow 26 and polars 2.1."""
+"""Writes the files of this directory: `python make.py FOLDER`, with pyarrow 26 and polars 2.1."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 ROWS = 60
 FOLDER = Path(sys.argv[1])
 
-# As `expected` in tests.rs has them.
+# Values of `expected` in tests.rs.
 integers = [i * i % 17 - 8 for i in range(ROWS)]
 TABLE = pa.table(
     {
@@ -31,12 +31,12 @@ def write(name: str, table: pa.Table = TABLE, **options: object) -> None:
     pq.write_table(table, FOLDER / f"{name}.parquet", **options)
 
 
-# What pyarrow, pandas and polars write by themselves, and the other codecs, in several row groups.
+# Defaults of pyarrow, pandas and polars, and the other codecs, in several row groups.
 for codec in ["none", "snappy", "gzip", "zstd", "lz4"]:
     write(codec, compression=codec, row_group_size=25)
 write("v2", data_page_version="2.0", compression="zstd", data_page_size=64)
 write("brotli", compression="brotli")
-# Each encoding alone, where the type has it.
+# Each encoding alone, if the type supports it.
 encodings = {"flag": "RLE", "single": "BYTE_STREAM_SPLIT", "double": "BYTE_STREAM_SPLIT"}
 encodings |= {name: "DELTA_BINARY_PACKED" for name in ["byte", "word", "long", "large", "count"]}
 write("encodings", use_dictionary=False, column_encoding=encodings | {"y": "BYTE_STREAM_SPLIT"})
@@ -44,7 +44,7 @@ write("plain", use_dictionary=False, compression="none", store_schema=False)
 required = pa.schema([field.with_nullable(False) for field in TABLE.schema])
 write("required", TABLE.cast(required))
 
-# What is refused.
+# Files that readers refuse.
 one = pa.array([1, 2, 3])
 for name, column in {
     "text": pa.array(["a", "b", "c"]),
@@ -59,7 +59,7 @@ for name, column in {
 }.items():
     write(f"refused-{name}", pa.table({"one": one, "bad": column}))
 
-# Text and nulls, as `expected_frame` in tests.rs has them.
+# Text and nulls of `expected_frame` in tests.rs.
 NAMES = ["Zoë", "", "a, b", '"c"', "naïve\nline", "aa", "aab"]
 columns = {
     "name": pa.array([None if i % 7 == 3 else NAMES[i * i % 11 % 7] for i in range(ROWS)]),

@@ -314,7 +314,7 @@ fn gcd(mut a: BigInt, mut b: BigInt) -> BigInt {
 
 /// What the attacker computes from the modulus and encryptions of zero: divisors of the modulus.
 fn attack(modulus: &BigInt, zeros: &[BigInt], b: &BigInt) -> Vec<BigInt> {
-    // Small factors that values happen to share with the modulus are those of its cofactor.
+    // Small factors that values share with the modulus by chance belong to its cofactor.
     let mut rest = modulus.clone();
     for x in zeros.iter().chain([b]) {
         while gcd(x.clone(), rest.clone()) != BigInt::from(1) {
@@ -340,7 +340,7 @@ fn attack(modulus: &BigInt, zeros: &[BigInt], b: &BigInt) -> Vec<BigInt> {
     let short = basis[..count - SLOTS].iter();
     let short: Vec<Vec<BigInt>> =
         short.map(|row| row.iter().map(|x| modulo(x, &p)).collect()).collect();
-    // What they are orthogonal to is the span of (r_ij) and (b_j r_ij) over the slots j.
+    // Their orthogonal space is the span of (r_ij) and (b_j r_ij) over the slots j.
     let span = orthogonal(short, &p);
     assert_eq!(span.len(), SLOTS);
     let half = count / 2;

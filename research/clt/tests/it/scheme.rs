@@ -95,7 +95,7 @@ fn message_spaces_change_without_work() {
         assert_eq!((dilated.exponent(), session.decrypt(&dilated)), (3, wide));
         let contracted = session.evaluator.contract(&b, 2).unwrap();
         assert_eq!((contracted.exponent(), session.decrypt(&contracted)), (1, messages));
-        // Back again it is the same ciphertext.
+        // The inverse restores the same ciphertext.
         assert_eq!(session.evaluator.dilate(&contracted, 2).unwrap(), b);
         let outside = session.evaluator.contract(&a, 1);
         assert!(matches!(outside, Err(Error::ExponentOutOfRange { found: 0, .. })), "{outside:?}");
@@ -294,7 +294,7 @@ fn exhausted_noise_is_refused() {
     };
     assert!(matches!(refused, Error::NoiseExhausted { operation: "a product", .. }), "{refused}");
     assert!(products > 10, "{products}");
-    // So deep that roundings could make it wrong.
+    // Deep enough that roundings could make it wrong.
     if c.noise().bits() > session.secret.params().bootstrap_limit_bits() {
         let refused = evaluator.bootstrap(&c);
         assert!(matches!(refused, Err(Error::NoiseExhausted { .. })), "{refused:?}");

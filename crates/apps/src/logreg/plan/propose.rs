@@ -313,7 +313,7 @@ mod tests {
 
     /// This includes primes that turn out larger than requested.
     #[test]
-    fn what_is_proposed_is_secure() {
+    fn proposed_parameters_are_secure() {
         for (rows, features) in (55..66).map(|features| (700, features)).chain([(398, 30)]) {
             let spec = TrainSpec::recommended(rows, features, Preparation::Whiten).unwrap();
             for range in [6.0, 8.0, 12.0, 16.0] {

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_converged_stays() {
+    fn converged_models_stay() {
         let table = Table::bundled("lbw").unwrap();
         let spec = TrainSpec {
             iterations: 400,

@@ -12,7 +12,9 @@ pub(super) const BLOCK: usize = 512;
 
 /// Maximum number of parts of a table whose products are summed in parallel, and of values in all
 /// their sums.
+// Fixed, so that sums do not depend on the number of cores of a machine.
 const PARTS: usize = 16;
+// 128 MiB of sums.
 const PART_VALUES: usize = 1 << 24;
 
 /// Means, spreads and correlations of the columns of a table.

@@ -19,6 +19,7 @@ const HALVINGS: u32 = 30;
 
 /// Number of rows that are summed together, and of parts of the table that are summed in parallel.
 const BLOCK: usize = 512;
+// Fixed, so that sums do not depend on the number of cores of a machine.
 const PARTS: usize = 16;
 
 impl Prepared<'_> {

@@ -31,7 +31,9 @@ impl<E: ComplexOps> Scorer<'_, E> {
     /// [`Error::NotAsPlanned`] for ciphertexts that differ from the plan; [`Error::Library`] for a
     /// missing key.
     pub fn score(&self, rows: &[E::Ct]) -> Result<Vec<E::Ct>> {
-        let (plan, e, pieces) = (self.plan, self.ev, self.plan.layout.pieces);
+        let plan = self.plan;
+        let e = self.ev;
+        let pieces = self.plan.layout.pieces;
         if rows.is_empty() || rows.len() % pieces != 0 {
             let needed = format_args!("a multiple of {pieces}");
             return Err(not_as_planned("ciphertexts of rows", rows.len(), needed));

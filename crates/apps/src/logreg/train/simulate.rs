@@ -264,7 +264,7 @@ mod tests {
 
     /// Tables are rejected even if there is room for them in the clear.
     #[test]
-    fn what_encryption_refuses_is_refused() {
+    fn simulation_refuses_as_encryption_does() {
         let table = Table::bundled("lbw").unwrap();
         let learning_rate = LearningRate::Constant(15.0);
         let spec = TrainSpec { learning_rate, iterations: 8, ..TrainSpec::published() };
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_of_rows_that_nobody_checks_are_released_if_they_are_said_to_be_in_range() {
+    fn weights_of_unchecked_rows_are_released_only_on_a_promise() {
         let spec = TrainSpec { shared_bits: Some(4), tables: 2, ..TrainSpec::default() };
         let job = Job { rows: 64, features: 7, spec: TrainSpec { iterations: 3, ..spec } };
         let plan = TrainPlan::new(&job, &TrainPlan::auto_params(&job).unwrap()).unwrap();

@@ -65,7 +65,7 @@ fn drafts_say_what_a_table_is_like() {
     let unknown = PoolError::UnknownOwner { owner: "west".into(), owners: "north, south".into() };
     assert_eq!(schema.owner("west"), Err(unknown));
     assert_eq!(schema.classes(), ["no", "yes"]);
-    // Missing numbers are the middle.
+    // A missing number becomes the middle of its bounds.
     let table = apply(&schema, LOANS).unwrap();
     assert_eq!(table.values()[6..12], [40.0, 1.0, 0.0, 1.0, 0.0, 2000.0]);
 }
@@ -77,7 +77,7 @@ fn documents_survive_and_each_part_of_them_counts() {
     let again = Schema::from_json(&text).unwrap();
     assert_eq!((&again, again.digest()), (&schema, schema.digest()));
     assert_eq!(again.to_json().unwrap(), text);
-    // Inside other documents and files.
+    // The schema inside other documents and files.
     let inner: Schema = serde_json::from_str(&serde_json::to_string(&schema).unwrap()).unwrap();
     assert_eq!(inner, schema);
     let bytes = postcard::to_allocvec(&schema).unwrap();
@@ -200,7 +200,7 @@ fn columns_may_stand_in_any_order() {
 }
 
 #[test]
-fn what_a_schema_does_not_know_is_refused_with_its_place() {
+fn values_unknown_to_a_schema_are_refused_with_their_place() {
     let schema = draft(FEW, &options(Missing::Drop, Unseen::Refuse)).unwrap();
     let cell = |column: &str, found: &str| {
         Box::new(Cell { place: Place::Line(4), column: column.into(), found: found.into() })
@@ -212,7 +212,7 @@ fn what_a_schema_does_not_know_is_refused_with_its_place() {
         low: 30.0,
         high: 41.0,
     };
-    // After a row that is dropped.
+    // The line after a dropped row.
     let last = |row: &str| apply(&schema, &format!("age,purpose,y\n30,car,no\n,car,no\n{row}\n"));
     assert_eq!(last("41,car,no").unwrap().rows(), 2);
     assert_eq!(last("41.1,car,no"), Err(outside(41.1)));
@@ -235,7 +235,7 @@ fn what_a_schema_does_not_know_is_refused_with_its_place() {
     assert!(message.contains("line 4, column \"age\": found 41.1"), "{message}");
     assert!(message.contains("from 30 to 41"), "{message}");
 
-    // Or coded by zeros.
+    // Or zeros in all its columns.
     let schema = draft(FEW, &options(Missing::Drop, Unseen::Zero)).unwrap();
     let table = apply(&schema, "age,purpose,y\n30,boat,no\n").unwrap();
     assert_eq!(table.values(), [30.0, 0.0, 0.0]);
@@ -282,7 +282,7 @@ fn bounds_are_rounded_outward() {
         (low, high)
     };
     assert_eq!(around(&[4.14, -271.8, 0.0]), (-280.0, 4.2));
-    // Constant columns have room.
+    // Bounds of a constant column have a width.
     assert_eq!(around(&[5.0, 5.0]), (4.5, 5.5));
     assert_eq!(around(&[0.0]), (-1.0, 1.0));
     assert_eq!(around(&[f64::MAX]), (1.6e308, f64::MAX));

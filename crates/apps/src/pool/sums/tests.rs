@@ -100,7 +100,7 @@ fn sums_of_thirds_are_sums_of_the_whole() {
 }
 
 #[test]
-fn what_a_schema_did_not_make_is_refused() {
+fn sums_of_another_schema_are_refused() {
     let schema = testkit::schema(1);
     let table = testkit::mixed(20, 3);
     let other = |what| Err(PoolError::OtherTable { what });

@@ -36,7 +36,7 @@ fn moments_are_those_of_all_rows() {
         let expected = Moments::of(&table, weights).unwrap();
         assert_eq!(found.rows, expected.rows);
         let tolerance = |j: usize| match expected.deviations[j] {
-            // For constant columns, a step of their values.
+            // Constant columns: a step of their values.
             0.0 => 1e-14 * totals.units[j],
             deviation => 1e-9 * deviation,
         };

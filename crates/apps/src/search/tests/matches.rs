@@ -295,7 +295,7 @@ fn crowds_are_called_crowds() {
 
 /// Within the margin a record counts, or not, or is undecided. Other records are not affected.
 #[test]
-fn what_is_within_the_margin_falls_either_way() {
+fn records_within_the_margin_may_match_or_not() {
     let metric = Metric::Cosine;
     let mut world = World::new(&spec(metric, Mode::Encrypted, 40), 9);
     let (mut vectors, payloads) = records(metric, 40, &[4, 30]);

@@ -87,8 +87,8 @@ pub struct Double<W: Words> {
 }
 
 /// Sums of products in two parts. The upper part has an exponent that no addition changes, so the
-/// difference of two upper parts is the rounded product. The lower part is minus the sum of what
-/// rounding added, an integer of at most `2^52`, and of a residue that the sum started with.
+/// difference of two upper parts is the rounded product. The lower part is minus the sum of the
+/// rounding error, an integer of at most `2^52`, and of the residue that the sum started with.
 #[derive(Clone, Copy)]
 pub struct Sum<D> {
     high: D,

@@ -302,7 +302,7 @@ impl<'a> Sweep<'a> {
         // SAFETY: guaranteed by the caller.
         unsafe {
             match self.log_radix {
-                // What remains of an odd number of layers.
+                // The last layer of an odd number.
                 1 if L::LOG_COLUMN_RADIX == 2 => self.of_radix::<D, L, _, 2>(lanes, tree),
                 2 => self.of_radix::<D, L, _, 4>(lanes, tree),
                 3 => self.of_radix::<D, L, _, 8>(lanes, tree),

@@ -9,8 +9,10 @@ use crate::clear::model::{NamedGroups, NamedHistograms, NamedScores, NamedStatis
 use sudare_apps::stats::Histogram;
 
 /// Maximum number of columns on a page.
+// Each column has a picture, and hundreds of pictures would load slowly.
 const SHOWN_COLUMNS: usize = 40;
 /// Maximum number of columns in a table of pairs.
+// A table of pairs has the square of this number of cells.
 const SHOWN_PAIRS: usize = 20;
 /// Maximum number of rows in a table of groups.
 const SHOWN_ROWS: usize = 400;
@@ -166,7 +168,7 @@ impl Figures {
     }
 }
 
-/// Formats the first sentence about a result, and what it is based on.
+/// Formats the first sentence about a result, with the number of rows behind it.
 fn opening(lead: &str, rows: usize) -> String {
     format!(
         "<p class=\"lead\">{lead}</p>\n<p>Based on {rows} encrypted rows. {FOR_THE_OWNER}</p>\n"

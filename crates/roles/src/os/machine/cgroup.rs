@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_limits_nothing() {
+    fn unreadable_limits_do_not_apply() {
         assert_eq!(found(&[]), None);
         assert_eq!(
             found(&[("/proc/self/cgroup", "0::/\n"), ("/proc/self/mountinfo", "a b\n - \n")]),

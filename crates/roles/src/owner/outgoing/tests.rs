@@ -114,8 +114,8 @@ fn integers_of(scheme: Scheme) -> Vec<Sample> {
     let passphrase = Passphrase::new(b"six random words".to_vec()).unwrap();
     let written = |passphrase| {
         let mut file = Vec::new();
-        let to = (&mut file, Path::new("secret.key"));
-        exact_files::write_secret(to, (&params, &secret), &label, passphrase).unwrap();
+        let path = Path::new("secret.key");
+        exact_files::write_secret(&mut file, path, &params, &secret, &label, passphrase).unwrap();
         file
     };
     let [mut public_file, mut keys_file, mut array] = [const { Vec::new() }; 3];

@@ -26,6 +26,7 @@ const MAX_SILENCE: Duration = Duration::from_secs(60);
 const MIN_BYTES_A_SECOND: u64 = 1 << 10;
 const SLOW_START: Duration = Duration::from_secs(30);
 /// Maximum bytes of a rejected request that are still read.
+// Four parts of the usual size, so that usual clients read the refusal.
 const MAX_REFUSED_BYTES: usize = 32 << 20;
 /// Maximum bytes of a JSON request.
 // A job with 64 tables takes about 5 KB.

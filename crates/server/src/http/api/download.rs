@@ -18,6 +18,7 @@ use tokio::{
 };
 
 /// Bytes of a file that are read at a time.
+// Few calls for gigabytes, and little memory for thousands of open downloads.
 const READ_AT_ONCE: u64 = 256 << 10;
 
 /// Sends a file or a range of it. `tag` identifies the content.

@@ -93,7 +93,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_millis(400);
 
     #[tokio::test]
-    async fn who_reads_nothing_is_left() {
+    async fn clients_that_read_nothing_are_disconnected() {
         let (ours, _theirs) = duplex(4);
         let mut ours = WriteTimeout::new(ours, PATIENCE);
         ours.write_all(b"fits").await.unwrap();
@@ -103,7 +103,7 @@ mod tests {
 
     /// Takes longer in total than one write may, including data that waits to be read.
     #[tokio::test]
-    async fn who_reads_slowly_is_not() {
+    async fn slow_readers_stay_connected() {
         let (ours, mut theirs) = duplex(4);
         let writing = tokio::spawn(async move {
             let mut ours = WriteTimeout::new(ours, PATIENCE);

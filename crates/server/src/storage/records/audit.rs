@@ -122,7 +122,7 @@ mod tests {
 
     /// Lines of several processes follow each other, none is lost, and the records keep few.
     #[test]
-    fn what_is_taken_down_is_in_the_files() {
+    fn recorded_lines_are_in_the_files() {
         for place in places() {
             let folder = place.folder();
             let first = place.open();

@@ -220,7 +220,7 @@ impl Postgres {
         }
     }
 
-    /// Begins a transaction, on a new connection if there is none or the old one is broken.
+    /// Begins a transaction, on a new connection if the old one is missing or broken.
     fn begin(&mut self, begin: &str) -> io::Result<()> {
         // Only the beginning is tried again, since nothing has happened yet.
         if let Some(client) = &mut self.client
@@ -351,7 +351,7 @@ mod tests {
 
     /// Reconnects after a broken connection, and undoes the interrupted transaction.
     #[test]
-    fn broken_connections_are_made_anew() {
+    fn broken_connections_are_replaced() {
         for place in places().iter().filter(|place| place.database().is_some()) {
             let records = place.open();
             for times in 0..3 {

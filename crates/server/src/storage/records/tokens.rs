@@ -23,7 +23,7 @@ fn role(owner: &Owner) -> &'static str {
     }
 }
 
-fn kept(row: &Row) -> io::Result<TokenRecord> {
+fn record(row: &Row) -> io::Result<TokenRecord> {
     let role: String = row.get("role")?;
     let name = row.get("owner")?;
     Ok(TokenRecord {
@@ -61,7 +61,7 @@ impl Records {
     /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn token(&self, id: &str) -> Result<Option<TokenRecord>> {
         // By the public part. An index on secrets would compare them in varying time.
-        self.read(|db| db.find("SELECT * FROM tokens WHERE id = ?1", &values![id], kept))
+        self.read(|db| db.find("SELECT * FROM tokens WHERE id = ?1", &values![id], record))
     }
 
     /// Lists the tokens of one owner or of all, oldest first.
@@ -72,7 +72,7 @@ impl Records {
         self.read(|db| {
             let sql = "SELECT * FROM tokens WHERE CAST(?1 AS TEXT) IS NULL OR (role = ?1 AND owner = ?2) \
                        ORDER BY created, id";
-            db.all(sql, &values![owner.map(role), owner.map(Owner::name)], kept)
+            db.all(sql, &values![owner.map(role), owner.map(Owner::name)], record)
         })
     }
 

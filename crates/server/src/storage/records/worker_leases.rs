@@ -10,7 +10,7 @@ use crate::{clock::Seconds, cluster::lease::Report};
 use std::io;
 use sudare_roles::error::Result;
 
-/// Maximum CPU milliseconds of a claim. The server ignores what a worker reports beyond that.
+/// Maximum CPU milliseconds of a claim. The server ignores larger reports of a worker.
 // A compromised worker must not overflow the sum of a tenant.
 const MAX_CPU_MILLISECONDS: u64 = 1 << 40;
 

@@ -384,7 +384,7 @@ mod tests {
     /// Without keys, every row of every operand is read once and every row of the result is written
     /// once.
     #[test]
-    fn what_takes_no_key_costs_its_rows() {
+    fn operations_without_keys_cost_their_rows() {
         let params = params();
         let count = |circuit: &dyn Fn(&Evaluator, &sim::Ciphertext) -> Result<()>| {
             work(&params, &KeyRequest::new(), circuit)

@@ -395,7 +395,8 @@ impl Polynomial {
 }
 
 /// Returns middle and half-width.
-fn affine((a, b): (f64, f64)) -> (f64, f64) {
+fn affine(interval: (f64, f64)) -> (f64, f64) {
+    let (a, b) = interval;
     // Halves first: the sum of large ends could overflow.
     (a / 2.0 + b / 2.0, b / 2.0 - a / 2.0)
 }

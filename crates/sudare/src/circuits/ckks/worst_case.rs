@@ -18,7 +18,7 @@ pub struct WorstCase {
     /// is known. Each operation adds a probability below `2^-96` of a larger error.
     pub error: f64,
     /// The largest possible magnitude of the argument of any previous polynomial on `[-1, 1]`,
-    /// without its error; 0 if there was none. The error assumes that it is at most 1. If
+    /// without its error; 0 without polynomials. The error assumes that it is at most 1. If
     /// magnitudes do not imply this, the author of the program guarantees it.
     pub argument: f64,
     /// Bits left between the largest scaled value until now, error and sign included, and its

@@ -23,8 +23,8 @@
 //!
 //! Source: the factors are from Han, "Bootstrapping methods for homomorphic encryption" (thesis,
 //! Seoul National University), Section 4.3.2 (layers `E_k`, Equation 4.3.3), there for complex
-//! slots. For BGV, factors like those of a number-theoretic transform are by Ma, Huang, Wang, Wang
-//! ([2024/164](https://eprint.iacr.org/2024/164)).
+//! slots. For BGV, factors like the factors of a number-theoretic transform are by Ma, Huang, Wang,
+//! Wang ([2024/164](https://eprint.iacr.org/2024/164)).
 //!
 //! ```
 //! use sudare::{

@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_removal_is_refused() {
+    fn impossible_removals_are_refused() {
         let t = Modulus::new(5, 3).unwrap();
         for digits in [0, 3, 4] {
             assert!(matches!(DigitRemoval::new(t, digits), Err(Error::Circuit(_))), "{digits}");

@@ -10,7 +10,8 @@
 //!
 //! # fn main() -> sudare::Result<()> {
 //! let params = Params::preset("toy-n8")?;
-//! let (top, t) = (params.top(), params.plaintext_modulus());
+//! let top = params.top();
+//! let t = params.plaintext_modulus();
 //! let e = sim::Evaluator::new(&params, &KeyRequest::new());
 //! let x = e.encrypt(top, params.fresh_factor(top, t)?)?;
 //! let square = e.mul_rescale(&x, &x)?;
@@ -215,9 +216,9 @@ impl Evaluator {
             self.counters.rescalings(above.into());
         }
         match &self.auxiliary {
-            Some(primes) => parts.for_each(|sum| {
-                let auxiliary = primes.count_for(self.params.rlwe().log2_q(sum.0));
-                self.meter.multiplies_scaled(sum, auxiliary, rescale);
+            Some(primes) => parts.for_each(|(level, products, adds)| {
+                let auxiliary = primes.count_for(self.params.rlwe().log2_q(level));
+                self.meter.multiplies_scaled(level, products, adds, auxiliary, rescale);
             }),
             None => {
                 for (level, products, _) in parts.clone() {
@@ -368,7 +369,7 @@ impl Ops for Evaluator {
         // An image negates coefficients. Modulo an even `t` that may add a carry.
         let a = self.rules().negated(OP, *a)?;
         let key_level = self.use_images_at(a.level, &[g]);
-        let image = self.rules().sum_automorphisms(OP, a, (1, 1), key_level)?;
+        let image = self.rules().sum_automorphisms(OP, a, 1, 1, key_level)?;
         self.meter.permutes(a.level, g);
         Ok(image)
     }
@@ -376,8 +377,8 @@ impl Ops for Evaluator {
         let key_level = self.use_images_at(a.level, groups.iter().copied().flatten());
         let form = groups.iter().try_fold(*a, |form, group| {
             let switches = group.iter().filter(|g| g.0 != 1).count();
-            let copies = (group.len(), switches);
-            self.rules().sum_automorphisms("sum of images", form, copies, key_level)
+            let copies = group.len();
+            self.rules().sum_automorphisms("sum of images", form, copies, switches, key_level)
         })?;
         self.meter.sums_images(a.level, groups);
         Ok(form)

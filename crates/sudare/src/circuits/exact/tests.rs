@@ -111,7 +111,8 @@ impl Circuits {
     /// Runs a step on ciphertexts or forms, with one of the products.
     fn apply<E: IntegerOps>(
         &self,
-        (e, tensor): (&E, Tensor),
+        e: &E,
+        tensor: Tensor,
         step: &Step,
         a: &E::Ct,
         b: &E::Ct,
@@ -285,7 +286,8 @@ impl Circuits {
     /// ciphertext must encrypt the expected value.
     fn run_step<E: IntegerOps<Ct = Ciphertext>>(
         &self,
-        (e, tensor): (&E, Tensor),
+        e: &E,
+        tensor: Tensor,
         step: &Step,
         [a, b]: [&Encrypted; 2],
         expected: &PlainPoly,
@@ -293,8 +295,8 @@ impl Circuits {
         let simulator = &self.simulators[tensor as usize];
         let ((a, form_of_a), (b, form_of_b)) = a.as_ref().zip(b.as_ref())?;
         assert_eq!((a.form(), b.form()), (*form_of_a, *form_of_b));
-        let found = self.apply((e, tensor), step, a, b);
-        let form = self.apply((simulator, tensor), step, form_of_a, form_of_b);
+        let found = self.apply(e, tensor, step, a, b);
+        let form = self.apply(simulator, tensor, step, form_of_a, form_of_b);
         match (found, form) {
             (Ok(found), Ok(form)) => {
                 assert_eq!(found.form(), form, "{tensor:?}, {step:?}");
@@ -329,10 +331,10 @@ impl Circuits {
                 let clear = self.expected(&step, &a.clear, &b.clear);
                 let plain = self.plain(&clear);
                 let [[bgv, bfv], [c, d]] = [a, b].map(|wire| wire.encrypted.each_ref());
-                let plain_tensor = (&self.session.evaluator, Tensor::Plain);
+                let e = &self.session.evaluator;
                 let encrypted = [
-                    self.run_step(plain_tensor, &step, [bgv, c], &plain),
-                    self.run_step((&self.bfv, Tensor::Scaled), &step, [bfv, d], &plain),
+                    self.run_step(e, Tensor::Plain, &step, [bgv, c], &plain),
+                    self.run_step(&self.bfv, Tensor::Scaled, &step, [bfv, d], &plain),
                 ];
                 for (results, found) in results.iter_mut().zip(&encrypted) {
                     *results += usize::from(found.is_some());

@@ -185,7 +185,7 @@ impl<'a, W: Write + ?Sized, P: Scheme> CiphertextWriter<'a, W, P> {
         if forms.is_empty() {
             return Err(Error::InvalidSpec {
                 field: "ciphertexts",
-                problem: "there are none: a file needs at least one".into(),
+                problem: "found 0, but a file needs at least one".into(),
             });
         }
         let mut known = P::Known::default();

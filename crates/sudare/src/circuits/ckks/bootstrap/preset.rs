@@ -15,7 +15,7 @@ pub struct BootstrapPreset {
     /// Bootstrapping with all slots of the ring.
     pub bootstrap: BootstrapSpec,
     /// `-log2` of the mean error of a slot, of values whose parts are uniform in [-1, 1] or, for
-    /// a reproduction, of the size that its source has: what was measured.
+    /// a reproduction, of its source's size. It is the measured value.
     pub precision_bits: f64,
 }
 

@@ -118,8 +118,8 @@ impl<'a> StageLevels<'a> {
             return Ok(());
         }
         Err(Error::Circuit(format!(
-            "{OP}: raised to level {}, the result has level {found}, whose primes are not those \
-             of levels up to {most}: raise by {} less",
+            "{OP}: raised to level {}, the result has level {found}, whose primes differ from the \
+             primes of levels up to {most}: raise by {} less",
             self.top,
             found.0 - most.0
         )))

@@ -219,7 +219,7 @@ fn joined_last(layers: u32) -> Vec<u32> {
 impl Sizes {
     /// Computes sizes with a margin beyond the expected errors.
     fn new(t: Modulus, log_n: u32, margin: f64) -> Result<Self> {
-        // For an even modulus there are none, and the error names primes.
+        // An even modulus has no slots, and the error names primes.
         let log_slots = IntegerEncoder::most_slots(t, log_n).unwrap_or(log_n);
         IntegerEncoder::new(t, log_n, log_slots)?;
         let high = t.with_exponent(t.exponent() + 1)?;

@@ -530,7 +530,7 @@ fn what_no_set_bootstraps_is_refused_with_what_would_work() {
     let refused = |p, log_n| choose(Modulus::new(p, 1).unwrap(), log_n).unwrap_err().to_string();
     // An even modulus, and one without slots.
     assert!(matches!(choose(Modulus::new(2, 8).unwrap(), 15), Err(Error::NoSlots { .. })));
-    assert!(refused(2, 15).contains("65537 and 786433"));
+    assert!(refused(2, 15).contains("65537 or 786433"));
     // Fewer digits than rounding leaves, and two or four slots.
     assert!(refused(29, 15).contains("at least 31"));
     assert!(refused(43, 15).contains("multiple of 16"));

@@ -372,7 +372,7 @@ fn bounded_polynomials_are_remainders_of_those_of_all_digits() {
 }
 
 #[test]
-fn what_cannot_be_found_is_refused() {
+fn missing_names_are_refused() {
     let refused = |found: Result<ResiduePolynomial>| match found {
         Err(Error::Circuit(message)) => message,
         other => panic!("{other:?}"),
