@@ -181,7 +181,7 @@ fn uploads_are_resumed_and_misuse_is_refused() {
     let huge = service.begin("keys", &token, &"0".repeat(64), 1 << 29);
     assert_eq!(huge.problem(413), "Quota");
     assert_eq!(service.begin("tables", &token, "../../x", 9).problem(400), "Usage");
-    assert_eq!(service.begin("results", &token, &digest, 9).problem(400), "Usage");
+    assert_eq!(service.begin("results", &token, &digest, 9).problem(405), "Method");
     assert_eq!(service.begin("keys", &token, &digest, 9).problem(409), "UploadDiffers");
     upload_with_cuts(&mut service, &place, &token, &file);
     let found = service.get(&format!("/v1/tables/{digest}"), &token);

@@ -34,7 +34,7 @@ use axum::{
     http::{Method, StatusCode},
     middleware::{self, Next},
     response::Response,
-    routing::{get, post},
+    routing::get,
 };
 use hyper::body::{Frame, SizeHint};
 use route::Route;
@@ -65,8 +65,6 @@ pub fn router(app: App) -> Router {
     for route in routes() {
         router = router.route(&route.path, route.handler);
     }
-    // The description leaves out this route, which only explains the error.
-    router = router.route("/v1/results", post(results::reject_upload));
     router
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     jobs::app::{App, Server, blocking},
-    problem::{Answer, Problem},
+    problem::Answer,
     storage::{audit::Repeated, records::Collection},
 };
 use axum::{
@@ -27,11 +27,6 @@ pub fn routes() -> Vec<Route> {
             .with_response(206, "The requested range of the file", &responses::FILE_RANGE),
         objects::remove_route(Collection::Results),
     ]
-}
-
-/// Rejects an upload of a result.
-pub async fn reject_upload(Tenant(_): Tenant) -> Problem {
-    Problem::bad("Usage", "jobs make results: upload to keys, tables or models")
 }
 
 async fn show(

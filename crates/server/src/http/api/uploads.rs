@@ -43,7 +43,7 @@ const EXPIRES: HeaderName = HeaderName::from_static("upload-expires");
 /// Path of an upload under way.
 const PATH: &str = "/v1/uploads/{name}";
 /// Paths at which uploads begin.
-const BEGIN_PATHS: [&str; 4] = ["/v1/keys", "/v1/tables", "/v1/models", "/v1/results"];
+const BEGIN_PATHS: [&str; 3] = ["/v1/keys", "/v1/tables", "/v1/models"];
 /// Hexadecimal digits of a digest.
 const DIGEST_HEX_LEN: usize = 64;
 
