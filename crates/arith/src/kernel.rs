@@ -105,16 +105,16 @@ impl Isa {
 /// Rows of words.
 pub(crate) type Rows<'a> = &'a [*const u64];
 
-/// Rows that consist of runs of equal groups of [`COLUMNS`] words, with one group of each run; see
-/// [`NttTable::log_repeats`].
+/// Packed rows that consist of runs of equal groups of [`COLUMNS`] words, with one group of each
+/// run; see [`NttTable::log_repeats`].
 #[derive(Clone, Copy)]
-pub(crate) struct Repeated<T> {
-    pub rows: T,
+pub(crate) struct Repeated<'a> {
+    pub rows: &'a [*const u8],
     /// `log2` of the groups in a run.
     pub log_repeats: u32,
 }
 
-impl<T> Repeated<T> {
+impl Repeated<'_> {
     /// Returns the place of word `x` of a row among its words.
     #[inline(always)]
     pub fn place(&self, x: usize) -> usize {
@@ -142,8 +142,7 @@ pub(crate) struct KernelTable {
     pub mul_sum: unsafe fn(&Modulus, *mut u64, &[*const u64], &[*const u64], usize),
     /// `out[k][x] = sum_i a[k][i][x] * b[i][x]` for packed `b`; see [`Modulus::pack`]. Rows of `b`
     /// may be [`Repeated`].
-    pub mul_sum_packed:
-        unsafe fn(&Modulus, &[*mut u64], &[Rows<'_>], Repeated<&[*const u8]>, usize),
+    pub mul_sum_packed: unsafe fn(&Modulus, &[*mut u64], &[Rows<'_>], Repeated<'_>, usize),
     /// The low bytes of each word.
     pub pack: unsafe fn(&Modulus, *mut u8, *const u64, usize),
     /// Undoes `pack`. Returns `true` if all words are below `q`.

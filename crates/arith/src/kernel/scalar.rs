@@ -141,7 +141,7 @@ unsafe fn mul_sum_packed(
     m: &Modulus,
     out: &[*mut u64],
     a: &[&[*const u64]],
-    b: Repeated<&[*const u8]>,
+    b: Repeated<'_>,
     len: usize,
 ) {
     for (&out, a) in out.iter().zip(a) {
@@ -154,7 +154,7 @@ unsafe fn mul_sum_of<const WIDTH: usize>(
     m: &Modulus,
     out: *mut u64,
     a: &[*const u64],
-    b: Repeated<&[*const u8]>,
+    b: Repeated<'_>,
     len: usize,
 ) {
     // SAFETY: the table's contract.

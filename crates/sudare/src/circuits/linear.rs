@@ -14,7 +14,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use steps::Steps;
+use steps::{Steps, first_after_gap};
 use sudare_arith::NttTable;
 
 mod steps;
@@ -43,6 +43,11 @@ impl From<usize> for Offset {
 }
 
 impl Offset {
+    /// Returns the offset of `columns` more, modulo the number of rows.
+    fn moved(self, columns: usize, rows: usize) -> Self {
+        Self { columns: (self.columns + columns) % rows, ..self }
+    }
+
     /// Returns the automorphism of the image, in the ring of degree `2^log_n`.
     pub(super) fn element(self, log_n: u32) -> GaloisElement {
         let rotation = GaloisElement::rotation(log_n, self.columns as i64);
@@ -115,6 +120,36 @@ impl<A: Algebra> LinearTransform<A> {
     #[must_use]
     pub fn log_slots(&self) -> u32 {
         self.log_slots
+    }
+
+    /// Returns the matrix whose result is that of this one rotated to the left by `columns`, below
+    /// the number of rows.
+    #[must_use]
+    pub(super) fn rotated(&self, columns: usize) -> Self {
+        let rows = 1usize << self.log_slots;
+        let turned = self.diagonals.iter().map(|(&offset, entries)| {
+            let entries = A::rotated_right(entries.borrow(), (rows - columns) % rows);
+            (offset.moved(columns, rows), entries)
+        });
+        Self { log_slots: self.log_slots, diagonals: turned.collect() }
+    }
+
+    /// Returns the matrix that has the result of this one for a vector rotated to the left by
+    /// `columns`, below the number of rows.
+    #[must_use]
+    pub(super) fn of_rotated(mut self, columns: usize) -> Self {
+        let rows = 1usize << self.log_slots;
+        let moved = |(offset, entries): (Offset, _)| (offset.moved(rows - columns, rows), entries);
+        self.diagonals = self.diagonals.into_iter().map(moved).collect();
+        self
+    }
+
+    /// Returns the rotation of the first baby step.
+    pub(super) fn first_step(&self) -> usize {
+        let columns = self.diagonals.keys().map(|offset| offset.columns);
+        let mut columns: Vec<usize> = columns.collect();
+        columns.dedup();
+        first_after_gap(&columns, 1 << self.log_slots)
     }
 
     /// The diagonals by offset.

@@ -84,7 +84,7 @@ pub(super) unsafe fn mul_sum_packed<L: Sums<V = __m512i>>(
     m: &Modulus,
     out: &[*mut u64],
     a: &[&[*const u64]],
-    b: Repeated<&[*const u8]>,
+    b: Repeated<'_>,
     len: usize,
 ) {
     // Both polynomials of a ciphertext meet the same weights, which are read and unpacked once
@@ -109,7 +109,7 @@ unsafe fn mul_sums_packed<L: Sums<V = __m512i>, const SUMS: usize>(
     m: &Modulus,
     out: [*mut u64; SUMS],
     a: [&[*const u64]; SUMS],
-    b: Repeated<&[*const u8]>,
+    b: Repeated<'_>,
     len: usize,
 ) {
     let end = full::<__m512i>(len);

@@ -346,7 +346,7 @@ macro_rules! kernels {
                 m: &Modulus,
                 out: &[*mut u64],
                 a: &[Rows<'_>],
-                b: Repeated<&[*const u8]>,
+                b: Repeated<'_>,
                 len: usize
             );
             mul_sum(m: &Modulus, out: *mut u64, a: &[*const u64], b: &[*const u64], len: usize);
@@ -608,7 +608,7 @@ impl<W: Words, const S: usize> Factors<W, S> for Plain<'_, S> {
 #[derive(Clone, Copy)]
 struct Packed<'a, W: Single, const S: usize> {
     a: [Rows<'a>; S],
-    b: Repeated<&'a [*const u8]>,
+    b: Repeated<'a>,
     width: usize,
     spread: W,
 }
@@ -743,7 +743,7 @@ pub unsafe fn mul_sum_packed<W: Single>(
     m: &Modulus,
     out: &[*mut u64],
     a: &[Rows<'_>],
-    b: Repeated<&[*const u8]>,
+    b: Repeated<'_>,
     len: usize,
 ) {
     let pairs = out.len() / 2 * 2;
@@ -763,7 +763,7 @@ unsafe fn packed_sums<W: Single, const S: usize, const V: usize>(
     m: &Modulus,
     out: [*mut u64; S],
     a: [Rows<'_>; S],
-    b: Repeated<&[*const u8]>,
+    b: Repeated<'_>,
     len: usize,
 ) {
     let width = m.packed_bytes();

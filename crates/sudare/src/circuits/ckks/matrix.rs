@@ -174,6 +174,19 @@ mod tests {
     }
 
     #[test]
+    fn rotations_move_from_a_matrix_to_the_one_before() {
+        let x: Vec<_> = (0..8).map(|i| Complex::new(f64::from(i), f64::from(3 * i % 4))).collect();
+        for (seed, columns) in (0..5).flat_map(|seed| (0..8).map(move |k| (seed, k))) {
+            let m = matrix(seed);
+            let turned = |x: &[Complex<f64>]| [&x[columns..], &x[..columns]].concat();
+            assert_eq!(m.rotated(columns).apply(&x), turned(&m.apply(&x)));
+            assert_eq!(m.clone().of_rotated(columns).apply(&turned(&x)), m.apply(&x));
+            let first = m.first_step();
+            assert_eq!(m.of_rotated(first).first_step(), 0);
+        }
+    }
+
+    #[test]
     fn halves_are_real_and_imaginary_parts() {
         let x: Vec<_> = (0..8).map(|i| Complex::new(f64::from(i * i % 5), f64::from(i))).collect();
         for seed in 0..5 {

@@ -35,13 +35,7 @@ impl Steps {
     /// Finds the cheapest steps for offsets below `slots`, in ascending order, where `conjugates`
     /// of them also use the conjugate. Without `giants` there are baby steps only.
     pub(super) fn of(offsets: &[usize], conjugates: usize, slots: usize, giants: bool) -> Self {
-        // Order the offsets on a circle, starting after the widest gap.
-        let gap = |i: usize| {
-            let next = offsets.get(i + 1).map_or_else(|| offsets[0] + slots, |&next| next);
-            next - offsets[i]
-        };
-        let last = (0..offsets.len()).max_by_key(|&i| gap(i)).unwrap_or(0);
-        let start = offsets.get(last + 1).or(offsets.first()).copied().unwrap_or(0);
+        let start = first_after_gap(offsets, slots);
         let mut distances: Vec<usize> =
             offsets.iter().map(|offset| (offset + slots - start) % slots).collect();
         distances.sort_unstable();
@@ -96,6 +90,16 @@ impl Steps {
         let distance = (columns + self.slots - self.start) % self.slots + j * self.turn;
         (distance < self.slots).then(|| (self.start + distance) % self.slots)
     }
+}
+
+/// Returns the offset after the widest gap, of offsets below `slots` in ascending order on a circle.
+pub(super) fn first_after_gap(offsets: &[usize], slots: usize) -> usize {
+    let gap = |i: usize| {
+        let next = offsets.get(i + 1).map_or_else(|| offsets[0] + slots, |&next| next);
+        next - offsets[i]
+    };
+    let last = (0..offsets.len()).max_by_key(|&i| gap(i)).unwrap_or(0);
+    offsets.get(last + 1).or(offsets.first()).copied().unwrap_or(0)
 }
 
 /// A length of giant steps to try, with the numbers of stages.

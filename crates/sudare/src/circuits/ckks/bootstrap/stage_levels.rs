@@ -204,6 +204,10 @@ impl<'a> StageLevels<'a> {
         }
         let first = self.before_sub_sum() > 0;
         let raised = spec.ephemeral_weight.filter(|_| first);
+        if raised.is_some() {
+            // Any rotation costs the same in the first matrix.
+            start_at_the_identity(&mut matrices);
+        }
         // SubSum adds the rounding errors of the first matrix in each of its terms.
         let room_bits = if first { f64::from(self.log_gap()) / 2.0 } else { 0.0 };
         let out = self.reduction_scale();
@@ -349,6 +353,19 @@ impl Refinement {
         }
         let scale = scale * Scale::from_f64(factor) / divisor;
         Ok(Rounds { count: self.rounds, gain, level, scale })
+    }
+}
+
+/// Moves rotations from each matrix to the one before it, so that the baby steps of all but the
+/// first begin with the identity, which needs no key.
+fn start_at_the_identity(matrices: &mut [LinearTransform]) {
+    for i in (1..matrices.len()).rev() {
+        if let [.., before, matrix] = &mut matrices[..=i] {
+            let start = matrix.first_step();
+            *matrix = matrix.clone().of_rotated(start);
+            // It may have half as many rows, and its result then repeats.
+            *before = before.rotated(start % (1 << before.log_slots()));
+        }
     }
 }
 

@@ -215,6 +215,20 @@ fn the_raised_polynomial_comes_to_the_slots_and_loses_its_integers() {
     }
 }
 
+/// The identity needs no key. Only what is raised rotates by other steps.
+#[test]
+fn later_matrices_to_slots_begin_with_the_identity() {
+    for s in setups(Order::SlotsToCoeffsFirst) {
+        let plan = s.bootstrapper.plan();
+        let identities = plan.to_slots.iter().map(|matrix| {
+            let steps = &matrix.sum().baby;
+            steps.iter().filter(|g| g.0 == 1).count()
+        });
+        let expected = (0..plan.to_slots.len()).map(|i| usize::from(i > 0));
+        assert!(identities.eq(expected), "{:?}", plan.spec);
+    }
+}
+
 #[test]
 fn few_slots_are_projected_to_their_subring() {
     let s = Setup::new(Order::SlotsToCoeffsFirst, Values::Complex, 4);
@@ -277,7 +291,9 @@ fn work_is_that_of_the_plan() {
     let keys = plan.required_keys();
     let raising =
         KeyRequest { raise: keys.raise, raised: keys.raised.clone(), ..KeyRequest::new() };
-    assert_eq!(work[1].1.key_bytes, raising.bytes(rlwe).unwrap());
+    // The key back of raising alone is one of them, and no step of the matrix is the identity.
+    let back = 2 * rlwe.basis().packed_bytes(rlwe.raising_limbs(plan.top()));
+    assert_eq!(work[1].1.key_bytes, raising.bytes(rlwe).unwrap() - back);
     // Both polynomials of each image.
     assert_eq!(work[1].1.permuted, ((2 * raised * keys.raised.len()) << LOG_N) as u64);
 
