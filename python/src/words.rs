@@ -19,7 +19,8 @@ use sudare_apps::{
     exact::{Comparison, IntegerRange},
     words::{
         self, Bitwise, Clear, ClearPlane, EncryptedPlane, EncryptedPlanes, Operand, Paired,
-        PairedPlane, Plane, PlainWords, Radix, SimulatedPlanes, Usage, Word, WordOp, WordType, Words,
+        PairedPlane, PlainWords, Plane, Radix, SimulatedPlanes, Usage, Word, WordOp, WordType,
+        Words,
     },
 };
 use sudare_roles::{
@@ -384,10 +385,11 @@ impl WordEngine {
         let kind: WordType = dtype.parse()?;
         let radix = Radix::of_bits(digit_bits)?;
         let Paired(clear, planes) = words.digits();
-        let word = Word::made_of(&values.into(), kind, radix, |shape, digits, range: IntegerRange| {
-            let own = clear.plane(shape, digits, range)?;
-            Ok(PairedPlane(own, planes.fresh(shape, range)?))
-        })?;
+        let word =
+            Word::made_of(&values.into(), kind, radix, |shape, digits, range: IntegerRange| {
+                let own = clear.plane(shape, digits, range)?;
+                Ok(PairedPlane(own, planes.fresh(shape, range)?))
+            })?;
         Ok(WordArray(Form::Simulated(Arc::clone(words), word)))
     }
 

@@ -82,7 +82,7 @@ class WordContext(
     smallest ring with 128 bits of security. With `bootstrap=True` programs may be of any depth, with gigabytes
     of keys. A comparison of `uint32` takes 8 levels, and a sum takes 8 when its carries are needed.
 
-    All elements of an array are computed at once, so one word costs as much as a full ciphertext of them. The
+    All elements of an array are computed at once, so one word costs the same as full ciphertexts of them. The
     context makes its keys when you first need them: `explain` says before how large they are.
 
     Parameters
@@ -305,7 +305,7 @@ class WordContext(
 
     @property
     def slots(self) -> int:
-        """Words in as many ciphertexts as a word has digits."""
+        """Words of an array that fill its ciphertexts, one for each digit."""
         return self._parameters.slots
 
     def encrypt(self, values: object, *, dtype: object = None) -> EncryptedWords:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Protocol
+from typing import Any, ClassVar, Literal, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +11,6 @@ import numpy.typing as npt
 from sudare import _native, errors
 from sudare._encrypted import FUNCTIONS, Encrypted, sizes
 from sudare._plain import array_of, choice, shown, whole
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 DTYPES = tuple(
     np.dtype(name)
@@ -116,7 +113,8 @@ class EncryptedWords(Encrypted[Any]):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of decrypted elements."""
-        return np.dtype(self._value.dtype)
+        kind: np.dtype[Any] = np.dtype(self._value.dtype)
+        return kind
 
     @property
     def level(self) -> int | None:
@@ -149,43 +147,44 @@ class EncryptedWords(Encrypted[Any]):
 
     # Arithmetic.
 
-    def __add__(self, other: object) -> Self:
+    def __add__(self, other: object) -> EncryptedWords:
         return _binary("add", self, other)
 
-    def __radd__(self, other: object) -> Self:
+    def __radd__(self, other: object) -> EncryptedWords:
         return _binary("add", other, self)
 
-    def __sub__(self, other: object) -> Self:
+    def __sub__(self, other: object) -> EncryptedWords:
         return _binary("subtract", self, other)
 
-    def __rsub__(self, other: object) -> Self:
+    def __rsub__(self, other: object) -> EncryptedWords:
         return _binary("subtract", other, self)
 
-    def __mul__(self, other: object) -> Self:
+    def __mul__(self, other: object) -> EncryptedWords:
         return _binary("multiply", self, other)
 
-    def __rmul__(self, other: object) -> Self:
+    def __rmul__(self, other: object) -> EncryptedWords:
         return _binary("multiply", other, self)
 
-    def __neg__(self) -> Self:
+    def __neg__(self) -> EncryptedWords:
         return self._own("negative")
 
-    def __abs__(self) -> Self:  # type: ignore[override]
+    def __abs__(self) -> EncryptedWords:  # type: ignore[override]
         return self._own("absolute")
 
-    def __floordiv__(self, divisor: object) -> Self:  # type: ignore[override]
+    def __floordiv__(self, divisor: object) -> EncryptedWords:  # type: ignore[override]
         return _divided("floor_divide", self, divisor)
 
-    def __mod__(self, divisor: object) -> Self:  # type: ignore[override]
+    def __mod__(self, divisor: object) -> EncryptedWords:  # type: ignore[override]
         return _divided("remainder", self, divisor)
 
-    def __divmod__(self, divisor: object) -> tuple[Self, Self]:  # type: ignore[override]
+    def __divmod__(self, divisor: object) -> tuple[EncryptedWords, EncryptedWords]:  # type: ignore[override]
         return self // divisor, self % divisor
 
-    def __pow__(self, exponent: object) -> Self:
+    def __pow__(self, exponent: object) -> EncryptedWords:
         """Returns a power with a whole exponent from 1 on, by repeated products."""
         count = whole(exponent, "an exponent", 1, 2**16)
-        base, found = self, None
+        base: EncryptedWords = self
+        found: EncryptedWords | None = None
         while True:
             if count & 1:
                 found = base if found is None else found * base
@@ -195,28 +194,27 @@ class EncryptedWords(Encrypted[Any]):
                 return found
             base = base * base
 
-    def __lshift__(self, count: object) -> Self:
+    def __lshift__(self, count: object) -> EncryptedWords:
         return _shifted("left_shift", self, count)
 
-    def __rshift__(self, count: object) -> Self:
+    def __rshift__(self, count: object) -> EncryptedWords:
         return _shifted("right_shift", self, count)
 
-    def __and__(self, other: object) -> Self:
+    def __and__(self, other: object) -> EncryptedWords:
         return _binary("bitwise_and", self, other)
 
-    def __or__(self, other: object) -> Self:
+    def __or__(self, other: object) -> EncryptedWords:
         return _binary("bitwise_or", self, other)
 
-    def __xor__(self, other: object) -> Self:
+    def __xor__(self, other: object) -> EncryptedWords:
         return _binary("bitwise_xor", self, other)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
-    def __invert__(self) -> Self:
+    def __invert__(self) -> EncryptedWords:
         return self._own("invert")
 
     __truediv__ = __rtruediv__ = __rpow__ = __rfloordiv__ = __rmod__ = __rdivmod__ = Encrypted._refuse
-    __matmul__ = __rmatmul__ = Encrypted._refuse  # type: ignore[assignment]
 
     def __rlshift__(self, _other: object) -> NoReturn:
         raise errors.UnsupportedError(
@@ -234,22 +232,22 @@ class EncryptedWords(Encrypted[Any]):
 
     # Comparisons.
 
-    def __lt__(self, other: object) -> Self:  # type: ignore[override]
+    def __lt__(self, other: object) -> EncryptedWords:  # type: ignore[override]
         return _compared("less", self, other)
 
-    def __le__(self, other: object) -> Self:  # type: ignore[override]
+    def __le__(self, other: object) -> EncryptedWords:  # type: ignore[override]
         return _compared("less_equal", self, other)
 
-    def __gt__(self, other: object) -> Self:  # type: ignore[override]
+    def __gt__(self, other: object) -> EncryptedWords:  # type: ignore[override]
         return _compared("greater", self, other)
 
-    def __ge__(self, other: object) -> Self:  # type: ignore[override]
+    def __ge__(self, other: object) -> EncryptedWords:  # type: ignore[override]
         return _compared("greater_equal", self, other)
 
-    def __eq__(self, other: object) -> Self:  # type: ignore[override]
+    def __eq__(self, other: object) -> EncryptedWords:  # type: ignore[override]
         return _compared("equal", self, other)
 
-    def __ne__(self, other: object) -> Self:  # type: ignore[override]
+    def __ne__(self, other: object) -> EncryptedWords:  # type: ignore[override]
         return _compared("not_equal", self, other)
 
     # Python removes the hash of classes with `__eq__`.
@@ -261,7 +259,7 @@ class EncryptedWords(Encrypted[Any]):
             "np.where(mask, a, b), or let the owner decrypt"
         )
 
-    def clip(self, min: object = None, max: object = None) -> Self:
+    def clip(self, min: object = None, max: object = None) -> EncryptedWords:
         """Returns the elements limited to an interval, as `numpy.clip` does."""
         limited = self
         if min is not None:
@@ -270,18 +268,18 @@ class EncryptedWords(Encrypted[Any]):
             limited = _binary("minimum", limited, max)
         return limited
 
-    def astype(self, dtype: object) -> Self:
+    def astype(self, dtype: object) -> EncryptedWords:
         """Returns the elements in another type, as NumPy's `astype` does: numbers wrap, and booleans are true
         unless a number is 0."""
         return self._own("astype", dtype=str(word_type(dtype)))
 
     # Shapes.
 
-    def _reshaped(self, sizes: list[int]) -> Self:
+    def _reshaped(self, sizes: list[int]) -> EncryptedWords:
         return self._own("reshape", sizes)
 
-    def _own(self, op: str, numbers: Sequence[int] = (), dtype: str | None = None) -> Self:
-        result: Self = self._context._apply(op, [self], numbers, dtype)
+    def _own(self, op: str, numbers: Sequence[int] = (), dtype: str | None = None) -> EncryptedWords:
+        result: EncryptedWords = self._context._apply(op, [self], numbers, dtype)
         return result
 
     def _elements(self, *_key: object) -> NoReturn:
@@ -348,9 +346,10 @@ def _context_of(operands: Sequence[Any]) -> Any:
     return attached._context
 
 
-def _binary(op: str, *given: object) -> Any:
+def _binary(op: str, *given: object) -> EncryptedWords:
     operands = _operands(op, *given)
-    return _context_of(operands)._apply(op, operands)
+    result: EncryptedWords = _context_of(operands)._apply(op, operands)
+    return result
 
 
 _ALWAYS = {
@@ -373,7 +372,7 @@ _SWAPPED = {
 }
 
 
-def _compared(op: str, a: object, b: object) -> Any:
+def _compared(op: str, a: object, b: object) -> EncryptedWords:
     if isinstance(a, int) and isinstance(b, EncryptedWords):
         return _compared(_SWAPPED[op], b, a)
     if isinstance(a, EncryptedWords) and isinstance(b, int) and a.dtype != _BOOL:
@@ -410,7 +409,7 @@ def _typed(op: str, x: EncryptedWords, value: object) -> tuple[EncryptedWords, i
     return (x if x.dtype == kind else x.astype(kind)), number
 
 
-def _divided(op: str, x: object, divisor: object) -> Any:
+def _divided(op: str, x: object, divisor: object) -> EncryptedWords:
     words, number = _typed(op, EncryptedWords._of(x), divisor)
     if number == 0:
         raise errors.ArgumentError(f"numpy.{op} by 0: divide by a number from 1 on")
@@ -422,14 +421,14 @@ def _divided(op: str, x: object, divisor: object) -> Any:
     return words._own(op, [number])
 
 
-def _shifted(op: str, x: object, count: object) -> Any:
+def _shifted(op: str, x: object, count: object) -> EncryptedWords:
     words, number = _typed(op, EncryptedWords._of(x), count)
     if number < 0:
         raise errors.ArgumentError(f"numpy.{op} by {number}: shift by a number from 0 on")
     return words._own(op, [number])
 
 
-def _selected(condition: object, x: object = None, y: object = None) -> Any:
+def _selected(condition: object, x: object = None, y: object = None) -> EncryptedWords:
     """Returns `numpy.where(condition, x, y)`."""
     if x is None or y is None:
         raise errors.UnsupportedError(
@@ -453,10 +452,11 @@ def _selected(condition: object, x: object = None, y: object = None) -> Any:
         else:
             zero = zero - zero
         return _selected(condition, _binary("bitwise_or", zero, x), y)
-    return _context_of([mask, *choices])._apply("where", [mask, *choices])
+    result: EncryptedWords = _context_of([mask, *choices])._apply("where", [mask, *choices])
+    return result
 
 
-def _isin(element: object, test_elements: object) -> Any:
+def _isin(element: object, test_elements: object) -> EncryptedWords:
     x = EncryptedWords._of(element)
     numbers = [_native_number(v) for v in plain_words(test_elements).flat if _has(x.dtype, v)]
     return x._own("isin", numbers)
@@ -473,7 +473,7 @@ def _native_number(number: Any) -> int:
     return int(number) % 2**64
 
 
-def _searchsorted(a: object, v: object, side: Literal["left", "right"] = "left") -> Any:
+def _searchsorted(a: object, v: object, side: Literal["left", "right"] = "left") -> EncryptedWords:
     if isinstance(a, EncryptedWords):
         raise errors.UnsupportedError(
             "numpy.searchsorted has encrypted edges: pass plain edges and encrypted values"

@@ -201,7 +201,8 @@ def test_encrypted_words_are_those_of_numpy(ctx: sudare.WordContext) -> None:
         same(ctx, ctx.carried(x + y), a + b)
         same(ctx, np.where(x < y, x - y, x >> 3), np.where(a < b, a - b, a >> 3))
         same(ctx, (x == y) | (x > 1000), (a == b) | (a > 1000))
-        same(ctx, x % 10, a % 10)
+        same(ctx, x % 16, a % 16)
+        same(ctx, ctx.encrypt(a % 256, dtype=np.uint8) // 10, (a % 256).astype(np.uint8) // 10)
         same(ctx, (x ^ b) & 255, (a ^ b) & 255)
     rows = ctx.encrypt(a.reshape(6, 10))
     same(ctx, np.maximum(rows, 12), np.maximum(a.reshape(6, 10), 12))
@@ -217,7 +218,8 @@ def test_owner_and_server_share_files(ctx: sudare.WordContext, tmp_path: Path) -
     keys = sudare.IntegerEvaluationKeys.open(tmp_path / "evaluation.key")
     server = sudare.WordContext.from_keys(keys)
     received = server.load(tmp_path / "x.ct")
-    assert (received.dtype, received.shape, received.digit_bits) == (np.int16, (60,), 4)
+    assert (received.shape, received.digit_bits) == ((60,), 4)
+    assert received.dtype == np.dtype(np.int16)
     # Digits that wait for their carries keep their ranges.
     lazy = pickle.loads(pickle.dumps(received + received - 3))
     answer = server.attach(lazy) > 5

@@ -324,12 +324,10 @@ impl<D: Digits> Words<D> {
         if let (Operand::Encrypted(a), Operand::Encrypted(b)) = (a, b)
             && (a.kind != b.kind || a.radix != b.radix)
         {
-            let (left, right) = (a.kind, b.kind);
-            let (digits, others) = (a.radix.bits(), b.radix.bits());
-            let problem = format!(
-                "operands are {left} in digits of {digits} bits and {right} in digits of {others} \
-                 bits: convert one of them"
-            );
+            let named =
+                |x: &Word<D::Plane>| format!("{} in digits of {} bits", x.kind, x.radix.bits());
+            let problem =
+                format!("operands are {} and {}: convert one of them", named(a), named(b));
             return Err(argument(op, problem));
         }
         let shape_of = |x: &Operand<D::Plane>| match x {
@@ -366,7 +364,7 @@ impl<D: Digits> Words<D> {
         };
         let zero = self.constant(&like_plane, 0)?;
         let values = repeated(plain, shape);
-        let (kind, radix) = (like.kind, like.radix);
+        let Word { kind, radix, .. } = *like;
         let plane = |i: usize| {
             let digit = |&word: &u64| radix.digits(kind.code(word).into(), i + 1)[i];
             let plane =

@@ -1,10 +1,10 @@
 //! Parameters for programs, by their simulation.
 
 use super::{SimulatedPlanes, planes::LEAST_MODULUS};
-use crate::exact::{Scheme, Setting, plan};
+use crate::exact::{Scheme, Setting};
 use sudare::{
     circuits::exact::bootstrap::{self, BootstrapPreset},
-    exact::{Choice, Modulus, Params, Spec},
+    exact::{Choice, Modulus, Needs, Params, Spec, choose},
     rlwe::{KeyRequest, Rates},
 };
 use sudare_arith::real;
@@ -70,16 +70,24 @@ pub fn measuring_setting() -> sudare::Result<Setting> {
     Setting::new(Params::new(Spec { insecure: true, ..spec })?, Scheme::Bgv, true)
 }
 
+/// Ciphertexts that are added to another one before each product: carries add two. More room would
+/// take levels beyond 50 bits in the largest ring, whose arithmetic is slower.
+const ADDED: u32 = 3;
+
 /// Chooses parameters of 128 bits of security for programs of `depth` levels, modulo a prime with
 /// all slots of the ring.
 ///
 /// # Errors
-/// [`sudare::Error::InvalidSpec`] if no ring has so many levels.
+/// [`sudare::Error::InvalidSpec`] if no ring has this number of levels.
 pub fn leveled(depth: u32) -> sudare::Result<Choice> {
-    let choice = plan(65_537, depth)?;
+    let modulo = |t| {
+        let plaintext_modulus = Modulus::new(t, 1)?;
+        choose(Needs { plaintext_modulus, depth, rotations: ADDED, last_rotations: ADDED })
+    };
+    let choice = modulo(65_537)?;
     match choice.spec.log_n {
         // Modulo 65537 the largest ring has half of its slots.
-        16 => plan(786_433, depth).or(Ok(choice)),
+        16 => modulo(786_433).or(Ok(choice)),
         _ => Ok(choice),
     }
 }
@@ -87,7 +95,8 @@ pub fn leveled(depth: u32) -> sudare::Result<Choice> {
 /// The largest plaintext modulus of sets for words: larger ones leave fewer levels.
 const MOST_MODULUS: u128 = 1 << 20;
 
-/// Returns the names of the bootstrapping sets that words can use, the smallest ring first.
+/// Returns the names of the bootstrapping sets that words can use, the smallest ring first, and there
+/// the set of the fewest levels, which has the most slots.
 #[must_use]
 pub fn bootstrapping_sets() -> Vec<String> {
     let fits = |set: &BootstrapPreset| {
@@ -95,7 +104,7 @@ pub fn bootstrapping_sets() -> Vec<String> {
         t.exponent() == 1 && (LEAST_MODULUS..MOST_MODULUS).contains(&t.value())
     };
     let mut sets: Vec<_> = bootstrap::presets().into_iter().filter(fits).collect();
-    sets.sort_by_key(|set| set.preset.spec.log_n);
+    sets.sort_by_key(|set| (set.preset.spec.log_n, set.preset.spec.q_bits.len()));
     sets.into_iter().map(|set| set.preset.name).collect()
 }
 
