@@ -251,7 +251,6 @@ impl PlainWords {
         match self.values.iter().position(|&word| !kind.holds(word)) {
             None => Ok(()),
             Some(index) => {
-                // A boolean is no number of one bit.
                 let found = self.values[index] as i64;
                 let problem =
                     format!("value {index} is {found}, which is no {kind}: convert it first");

@@ -328,11 +328,9 @@ impl<E: Evaluator> Leveled for Planes<E> {
         self.with_blocks(a, a.range, |block| self.evaluator.match_scale(block, level, factor))
     }
     fn refreshed(&self, a: &Plane<E::Ct>) -> Result<Plane<E::Ct>> {
-        let mut operands = [a.clone()];
-        let [refreshed] = {
-            self.refresh_all(&mut operands, |_| true)?;
-            operands
-        };
+        let mut planes = [a.clone()];
+        self.refresh_all(&mut planes, |_| true)?;
+        let [refreshed] = planes;
         Ok(refreshed)
     }
     fn check_refreshable(&self, a: &Plane<E::Ct>) -> sudare::Result<()> {
