@@ -22,6 +22,7 @@ mod source;
 mod table;
 mod trace;
 mod train;
+mod trees;
 mod words;
 
 /// The module `sudare._native`.
@@ -59,6 +60,7 @@ mod _native {
         table::{Decrypted, Table, TablePlan, TableResult},
         trace::Trace,
         train::{Trainer, read_model, simulate, write_model},
+        trees::{TreesForest, TreesPlan, TreesSecret, fit_trees_grid, generate_trees_keys},
         words::{WordArray, WordEngine, decrypt_words, encrypt_words},
     };
     use pyo3::prelude::*;

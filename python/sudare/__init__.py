@@ -80,10 +80,11 @@ __all__ = [
     "scoring",
     "search",
     "stats",
+    "trees",
 ]
 
 if TYPE_CHECKING:
-    from sudare import client, distributed, linear_model, nn, pool, scoring, search
+    from sudare import client, distributed, linear_model, nn, pool, scoring, search, trees
     from sudare.client import Client
     from sudare.linear_model import LinearRegression, LogisticRegression, Ridge
 else:
@@ -91,7 +92,7 @@ else:
     # while. A client of services needs packages of its own.
     _LAZY = {
         **dict.fromkeys(
-            ("client", "distributed", "linear_model", "nn", "pool", "scoring", "search"), None
+            ("client", "distributed", "linear_model", "nn", "pool", "scoring", "search", "trees"), None
         ),
         "Client": "client",
         "LinearRegression": "linear_model",

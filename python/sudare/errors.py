@@ -55,6 +55,7 @@ __all__ = [
     "SecurityWarning",
     "ShapeError",
     "TableError",
+    "TreesError",
     "UnreachableError",
     "UnsupportedError",
     "WrongFileError",
@@ -156,6 +157,10 @@ class PooledError(Error, ValueError):
 
 class SearchError(Error, ValueError):
     """An index cannot be planned, built or searched, or an answer cannot be read."""
+
+
+class TreesError(Error, ValueError):
+    """A model of trees cannot be read, planned or computed like this."""
 
 
 class NnError(Error, ValueError):
@@ -285,6 +290,7 @@ _AREAS = {
     "Pool": PooledError,
     "Receipt": WrongFileError,
     "Search": SearchError,
+    "Trees": TreesError,
 }
 """Classes of all kinds that begin with a word."""
 

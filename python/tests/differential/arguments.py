@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import os
 import tempfile
 import time
@@ -41,6 +42,7 @@ from sudare import (
     scoring,
     search,
     stats,
+    trees,
 )
 from sudare._plain import shown
 
@@ -125,8 +127,33 @@ def _world() -> dict[str, Any]:
         **_searches(folder, X),
         **_networks(folder, X),
         **_tables(folder, X, y),
+        **_trees(),
     }
     return world
+
+
+def _trees() -> dict[str, Any]:
+    # One test of one digit needs a small ring.
+    split = {"feature": 0, "at": 0.5, "or_equal": True, "left": 1, "right": 2}
+    nodes = [{"split": split}, {"leaf": [1.0]}, {"leaf": [2.0]}]
+    described = {
+        "features": ["a"],
+        "link": "identity",
+        "offsets": [0.0],
+        "trees": [{"output": 0, "nodes": nodes}],
+    }
+    forest = trees.Forest(_native.TreesForest.read(json.dumps(described).encode()))
+    plan = trees.plan(forest, trees.Grid([trees.Feature("a", 0.0, 1.0, 2)]))
+    secret, keys = plan.setup.make_keys()
+    rows = plan.setup.encrypt(secret, [[1.0]])
+    return {
+        "forest": forest,
+        "trees": plan,
+        "trees secret": secret,
+        "trees keys": keys,
+        "trees rows": rows,
+        "trees scores": plan.compute(keys, rows),
+    }
 
 
 def _searches(folder: Path, X: Any) -> dict[str, Any]:
@@ -803,6 +830,72 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
         },
     ),
     "search.Scores.top_k": (lambda w, k: w["scores"].top_k(k), {"k": 2}),
+    **{
+        f"trees.Forest.from_{name}": (
+            lambda w, model, name=name: getattr(trees.Forest, f"from_{name}")(model),
+            {"model": "none.json"},
+        )
+        for name in ("estimator", "xgboost", "lightgbm", "onnx")
+    },
+    "trees.Forest.load": (lambda w, path: trees.Forest.load(path), {"path": "none.json"}),
+    "trees.Forest.save": (
+        lambda w, **o: w["forest"].save(**o),
+        {"path": "none/f.json", "overwrite": False},
+    ),
+    "trees.Forest.renamed": (
+        lambda w, **o: w["forest"].renamed(**o),
+        {"features": ["a"], "classes": None},
+    ),
+    "trees.Forest.predict": (lambda w, x: w["forest"].predict(x), {"x": [[1.0]]}),
+    "trees.Grid": (lambda w, features: trees.Grid(features), {"features": []}),
+    "trees.Grid.fitted": (
+        lambda w, **o: trees.Grid.fitted(**o),
+        {"sample": np.ones((2, 1)), "digits": 2, "names": None},
+    ),
+    "trees.Feature of numbers": (
+        lambda w, **o: trees.Feature(**o),
+        {"name": "a", "low": 0.0, "step": 1.0, "points": 2},
+    ),
+    "trees.plan": (
+        lambda w, **o: trees.plan(**o),
+        {
+            "forest": Of("forest"),
+            "grid": trees.Grid([trees.Feature("a", 0.0, 1.0, 2)]),
+            "tolerance": None,
+        },
+    ),
+    "trees.Plan.compute": (
+        lambda w, **o: w["trees"].compute(**o),
+        {"keys": Of("trees keys"), "rows": Of("trees rows"), "progress": None},
+    ),
+    "trees.Plan.execute": (
+        lambda w, **o: w["trees"].execute(**o),
+        {"x": [[1.0]], "outside": "refuse", "progress": None},
+    ),
+    "trees.Plan.on_grid": (lambda w, x: w["trees"].on_grid(x), {"x": [[1.0]]}),
+    "trees.Setup": (lambda w, text: trees.Setup(text), {"text": "{}"}),
+    "trees.Setup.encrypt": (
+        lambda w, **o: w["trees"].setup.encrypt(**o),
+        {"secret": Of("trees secret"), "x": [[1.0]], "outside": "refuse", "progress": None},
+    ),
+    "trees.Setup.decrypt": (
+        lambda w, **o: w["trees"].setup.decrypt(**o),
+        {"secret": Of("trees secret"), "scores": Of("trees scores")},
+    ),
+    "trees.Keys": (lambda w, data: trees.Keys(data), {"data": b""}),
+    "trees.Keys.save": (
+        lambda w, **o: w["trees keys"].save(**o),
+        {"path": "none/k.key", "overwrite": False},
+    ),
+    "trees.Keys.open": (lambda w, path: trees.Keys.open(path), {"path": "none.key"}),
+    "trees.Secret.open": (
+        lambda w, **o: trees.Secret.open(**o),
+        {"path": "none.key", "passphrase": None},
+    ),
+    "trees.Secret.save": (
+        lambda w, **o: w["trees secret"].save(**o),
+        {"path": "none/s.key", "overwrite": False, "passphrase": None},
+    ),
     "nn.Network.load": (
         lambda w, path="none.onnx", **o: nn.Network.load(path, **o),
         {"path": "none.onnx", "degree": 7},
@@ -1150,8 +1243,9 @@ EXCUSED = {
     # Only other calls make these.
     "client.Job", "functions.Function", "functions.PairFunction", "nn.Batch", "nn.Keys", "nn.Network",
     "nn.Plan", "nn.Secret", "nn.Weights", "scoring.Plan", "search.Plan", "search.Scores", "stats.Groups",
-    "stats.Histograms", "stats.Plan", "stats.Summary", "EncryptedArray", "EncryptedIntegers", "Keys",
-    "EncryptedBooleans", "EncryptedWords", "IntegerKeys", "Explanation.of",
+    "stats.Histograms", "stats.Plan", "stats.Summary", "trees.Forest", "trees.Plan", "trees.Secret",
+    "EncryptedArray", "EncryptedIntegers", "Keys", "EncryptedBooleans", "EncryptedWords", "IntegerKeys",
+    "Explanation.of",
 }  # fmt: skip
 
 
@@ -1174,7 +1268,7 @@ def _public() -> Iterator[tuple[str, Callable[..., Any]]]:
                 yield from _methods(path, found)
 
 
-_MODULES = ("client", "distributed", "functions", "linear_model", "nn", "pool", "scoring", "search", "stats")
+_MODULES = ("client", "distributed", "functions", "linear_model", "nn", "pool", "scoring", "search", "stats", "trees")
 
 
 def _methods(path: str, cls: type[Any]) -> Iterator[tuple[str, Callable[..., Any]]]:
