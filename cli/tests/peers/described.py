@@ -70,6 +70,15 @@ def uploads(desk: Desk) -> dict[str, Schema]:
     return {"name": optional(*[desk.upload() for _ in range(SEVERAL)])}
 
 
+def begun() -> dict[str, Schema]:
+    """Returns headers that begin uploads. One upload of a digest refuses the others, so each collection has its own."""
+    return {
+        "Tus-Resumable": required("1.0.0"),
+        "Upload-Length": required(1 << 20),
+        "Upload-Metadata": required(*[metadata(secrets.token_hex(32)) for _ in range(SEVERAL)]),
+    }
+
+
 def completed(description: Any, desk: Desk) -> Any:
     """Returns the description with values that exist."""
     for operation, known in all_known(desk).items():
@@ -89,11 +98,6 @@ def all_known(desk: Desk) -> dict[str, Known]:
         name: optional(value)
         for name, value in zip(("name", "fence", "expires", "signature", "file"), (job, fence, *rest), strict=True)
     }
-    begin = {
-        "Tus-Resumable": required("1.0.0"),
-        "Upload-Length": required(1 << 20),
-        "Upload-Metadata": required(*[metadata(secrets.token_hex(32)) for _ in range(SEVERAL)]),
-    }
     request = {
         "keys": optional(desk.used["keys"])["schema"],
         "tables": {"type": "array", "items": optional(desk.used["tables"])["schema"]},
@@ -112,7 +116,7 @@ def all_known(desk: Desk) -> dict[str, Known]:
         for collection, digest in digests.items()
     }
     return {
-        **{f"post /v1/{collection}": Known(begin) for collection in desk.used},
+        **{f"post /v1/{collection}": Known(begun()) for collection in desk.used},
         **collections,
         "get /v1/results/{digest}": Known({"digest": optional(desk.result), **span}),
         "delete /v1/results/{digest}": Known({"digest": optional(desk.result)}),
