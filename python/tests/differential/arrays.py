@@ -103,8 +103,8 @@ class Trial:
     """Errors of functions in one run of the reference."""
 
     kind: int | None = None
-    """Directions of errors: equal for all numbers (0), equal for equal numbers (1), or independent (2). `None` draws
-    the kind for each function."""
+    """Directions of errors: equal for all numbers (0), equal for equal numbers (1), independent (2), or opposite for
+    neighbours along every axis (3). `None` draws one of the first three for each function."""
     turn: float = 1.0
     """1 for the drawn directions, -1 for their opposites. Smaller values make smaller errors."""
     clipped: bool = True
@@ -116,6 +116,8 @@ class Trial:
 TRIALS = [
     *(Trial(kind, turn) for kind in (0, 1, 2, None, None, None) for turn in (1.0, -1.0)),
     *(Trial(kind, turn) for kind in (0, 2) for turn in (0.5, 0.0, -0.5)),
+    # Differences of two neighbours, which errors drawn at random often leave as they are.
+    *(Trial(3, turn) for turn in (1.0, -1.0)),
 ]
 
 
@@ -139,6 +141,8 @@ class Reference:
         kind = self._rng.integers(0, 3) if self._trial.kind is None else self._trial.kind
         if kind == 0:
             return np.full(shape, self._rng.choice([-1.0, 1.0]))
+        if kind == 3:
+            return np.asarray(1.0 - 2.0 * (np.indices(shape).sum(axis=0) % 2))
         if kind == 1:
             flat = np.stack([np.broadcast_to(v, shape).ravel() for v in x])
             different, places = np.unique(flat, axis=1, return_inverse=True)

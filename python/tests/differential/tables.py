@@ -264,7 +264,9 @@ class TableCase(Case):
         close.near("mean", found.mean, x.mean(axis=0), ERROR * half + 1e-12 * np.abs(x).max(axis=0))
         if rows < 2:
             return
-        centred = (x - x.mean(axis=0)) / half
+        # The mean of equal numbers is rounded, so that NumPy's own deviations of them are no zeros.
+        alike = x.max(axis=0) == x.min(axis=0)
+        centred = np.where(alike, 0.0, x - x.mean(axis=0)) / np.where(half > 0, half, 1.0)
         cov = centred.T @ centred / (rows - 1)
         unit = np.outer(half, half)
         allowed = 8 * ERROR * unit

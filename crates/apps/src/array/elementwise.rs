@@ -87,10 +87,10 @@ impl<E: ComplexOps> Engine<'_, E> {
         let padding = if zero { 0.0 } else { pair.padding[0] * pair.padding[1] };
         if !self.holds_padding(level, padding) {
             if a.padding() > 0.0 {
-                return self.mul(&self.masked(&self.ready(OP, a, 2)?, 1.0)?, b);
+                return self.mul(&self.masked(OP, &self.ready(OP, a, 2)?, 1.0)?, b);
             }
             if b.padding() > 0.0 {
-                return self.mul(a, &self.masked(&self.ready(OP, b, 2)?, 1.0)?);
+                return self.mul(a, &self.masked(OP, &self.ready(OP, b, 2)?, 1.0)?);
             }
             // The padding holds elements that are broadcast, which no mask removes.
             self.check_room(OP, level, &Range::new(-padding, padding))?;
@@ -100,7 +100,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         self.check_room(OP, level, &range)?;
         let products = self.evaluator().mul_rescale_many(&pair.blocks().collect::<Vec<_>>())?;
         let blocks = products.into_iter().map(Arc::new).collect();
-        Ok(self.array(pair.layout, level, blocks, zero, range))
+        self.array(OP, pair.layout, level, blocks, zero, range)
     }
 
     /// Returns `a^2`.
@@ -114,13 +114,13 @@ impl<E: ComplexOps> Engine<'_, E> {
         let padding = a.padding() * a.padding();
         // Masked padding is 0, so the second attempt is the last.
         if !self.holds_padding(level, padding) {
-            return self.square(&self.masked(&self.ready(OP, &a, 2)?, 1.0)?);
+            return self.square(&self.masked(OP, &self.ready(OP, &a, 2)?, 1.0)?);
         }
         let range = a.range().product(a.range(), true).with_padding(padding);
         self.check_room(OP, level, &range)?;
         let pairs: Vec<_> = a.blocks().iter().map(|a| (&**a, &**a)).collect();
         let blocks = self.evaluator().mul_rescale_many(&pairs)?.into_iter().map(Arc::new).collect();
-        Ok(self.array(a.layout().clone(), level, blocks, a.padding_is_zero(), range))
+        self.array(OP, a.layout().clone(), level, blocks, a.padding_is_zero(), range)
     }
 
     /// Returns `a^n` for `n` of at least 1.
@@ -187,13 +187,13 @@ impl<E: ComplexOps> Engine<'_, E> {
             let factor = Complex::new(c, 0.0);
             let a = self.ready(OP, a, 0)?;
             if !self.holds_padding(a.level(), a.padding() * c.abs()) {
-                return self.mul_scalar(&self.masked(&self.ready(OP, &a, 1)?, 1.0)?, c);
+                return self.mul_scalar(&self.masked(OP, &self.ready(OP, &a, 1)?, 1.0)?, c);
             }
             let range = a.range().times(c).with_padding(a.padding() * c.abs());
             self.check_room(OP, a.level(), &range)?;
             let blocks =
                 self.each(a.blocks(), |block| self.evaluator().mul_const(block, factor, one))?;
-            return Ok(self.array(layout, a.level(), blocks, zero, range));
+            return self.array(OP, layout, a.level(), blocks, zero, range);
         }
         let a = self.ready(OP, a, 1)?;
         let level = Level(a.level().0 - 1);
@@ -201,10 +201,10 @@ impl<E: ComplexOps> Engine<'_, E> {
         self.check_room(OP, level, &range)?;
         if !self.holds_padding(level, range.padding()) {
             // The mask applies the factor, at the same level.
-            return self.masked(&a, c);
+            return self.masked(OP, &a, c);
         }
         let blocks = self.times_constant(a.level(), a.blocks(), c)?;
-        Ok(self.array(layout, level, blocks, zero, range))
+        self.array(OP, layout, level, blocks, zero, range)
     }
 
     /// Returns `a + b` with a plain array.
@@ -231,7 +231,7 @@ impl<E: ComplexOps> Engine<'_, E> {
                 |&block: &usize| self.evaluator().add_plain(&a.blocks()[sources[block]], &values);
             Ok(par::try_map(members, |block| sum(block).map(Arc::new))?)
         })?;
-        Ok(self.array(layout, a.level(), blocks, zero, range))
+        self.array(OP, layout, a.level(), blocks, zero, range)
     }
 
     /// Returns `a - b` with a plain array.
@@ -265,7 +265,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             let of = |&block: &usize| &*a.blocks()[sources[block]];
             self.times_vector(a.level(), &members.iter().map(of).collect::<Vec<_>>(), &values)
         })?;
-        Ok(self.array(layout, level, blocks, true, range))
+        self.array(OP, layout, level, blocks, true, range)
     }
 
     /// Evaluates `p` at every element. The elements must lie in the interval of `p`.
@@ -289,7 +289,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         let range = self.argument(OP, a, &p.interval())?.polynomial(p).with_padding(0.0);
         let (mut a, plan) = self.polynomial_input(OP, a, u32::from(dirty), p, real)?;
         if dirty {
-            a = self.masked(&a, 1.0)?;
+            a = self.masked(OP, &a, 1.0)?;
         }
         let interval = p.interval();
         // Padding becomes a number in the interval: 0 if possible, otherwise the middle.
@@ -309,7 +309,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             blocks.extend(real.after(self.evaluator(), values)?.into_iter().map(Arc::new));
         }
         let level = plan.output_level();
-        let result = self.array(a.layout().clone(), level, blocks, true, range.clone());
+        let result = self.array(OP, a.layout().clone(), level, blocks, true, range.clone())?;
         // Padding now has the polynomial's value, which has to be taken off again.
         match p.evaluate(inside) {
             value if a.layout().is_padded() && value != 0.0 => {
@@ -379,7 +379,7 @@ impl<E: ComplexOps> Engine<'_, E> {
     }
 
     /// Returns the array with zero padding, times `factor`, one level down.
-    pub(super) fn masked(&self, a: &Array<E>, factor: f64) -> Result<Array<E>> {
+    pub(super) fn masked(&self, op: &'static str, a: &Array<E>, factor: f64) -> Result<Array<E>> {
         let layout = a.layout();
         let blocks =
             self.by_vectors(layout, &PlainArray::new(&[], vec![factor]), |members, values| {
@@ -387,7 +387,7 @@ impl<E: ComplexOps> Engine<'_, E> {
                 self.times_vector(a.level(), &own, &values)
             })?;
         let range = a.range().times(factor).with_padding(0.0);
-        Ok(self.array(layout.clone(), Level(a.level().0 - 1), blocks, true, range))
+        self.array(op, layout.clone(), Level(a.level().0 - 1), blocks, true, range)
     }
 
     /// Adds `inside` to every element and `outside` to zero padding. Other padding counts as
@@ -418,7 +418,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             })?;
             members.iter().zip(sums).for_each(|(&block, sum)| blocks[block] = sum);
         }
-        Ok(self.array(layout.clone(), a.level(), blocks, a.padding_is_zero(), range))
+        self.array("add", layout.clone(), a.level(), blocks, a.padding_is_zero(), range)
     }
 
     fn sum_of_two(
@@ -439,7 +439,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             self.check_room(op, pair.level, &Range::new(-padding, padding))?;
         } else if !fits {
             let clean = |x: &Array<E>| match x.padding() > 0.0 {
-                true => self.masked(&self.ready(op, x, 1)?, 1.0),
+                true => self.masked(op, &self.ready(op, x, 1)?, 1.0),
                 false => Ok(x.clone()),
             };
             return self.sum_of_two(op, &clean(a)?, &clean(b)?, sign, f);
@@ -449,7 +449,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         self.check_room(op, pair.level, &range)?;
         let sum = |(a, b)| f(self.evaluator(), a, b).map(Arc::new);
         let blocks = par::try_map(pair.blocks(), sum)?;
-        Ok(self.array(pair.layout, pair.level, blocks, zero, range))
+        self.array(op, pair.layout, pair.level, blocks, zero, range)
     }
 
     /// Brings both operands to one level and one layout.

@@ -64,6 +64,10 @@ const READABLE_BITS: f64 = Decryptor::VALUE_BITS - 1.0;
 /// of the range.
 const SIMULATED_SLACK: f64 = 1e-6;
 
+/// Share of a function's interval by which noise may move simulated values beyond its ends. More
+/// noise must not hide a value that does not belong there.
+const NOISE_SHARE: f64 = 1.0 / 16.0;
+
 /// Requirements of a program, found while it is planned.
 #[derive(Debug)]
 pub(super) struct Needs {
@@ -407,16 +411,24 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
                     end,
                 });
             }
-            self.check_values(op, a, start, end)?;
+            let noise = a.range.error().min(NOISE_SHARE * (end - start));
+            self.check_values(op, a, interval, noise)?;
         }
         Ok(a.range.clamped(start, end))
     }
 
-    /// In simulation, rejects elements outside `[low, high]`.
-    fn check_values(&self, op: &'static str, a: &Array<E>, low: f64, high: f64) -> Result<()> {
+    /// In simulation, rejects elements outside an interval by more than `noise`.
+    fn check_values(
+        &self,
+        op: &'static str,
+        a: &Array<E>,
+        interval: &core::ops::Range<f64>,
+        noise: f64,
+    ) -> Result<()> {
         let Some(watch) = self.watch.filter(|_| self.needs.is_none()) else { return Ok(()) };
         let slots: Vec<Vec<f64>> = a.blocks.iter().map(|block| (watch.values)(block)).collect();
-        let slack = SIMULATED_SLACK * low.abs().max(high.abs()) + a.range.error();
+        let &core::ops::Range { start: low, end: high } = interval;
+        let slack = SIMULATED_SLACK * low.abs().max(high.abs()) + noise;
         check_elements(op, &a.layout.gather(&slots), low, high, slack)
     }
 
@@ -428,7 +440,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
     /// [`ArrayError::OutsideRange`].
     pub fn within(&self, a: &Array<E>, low: f64, high: f64) -> Result<Array<E>> {
         let promised = a.within(low, high)?;
-        self.check_values("within", a, low, high)?;
+        self.check_values("within", a, &(low..high), a.range.error())?;
         Ok(promised)
     }
 
@@ -436,22 +448,30 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         self.scales[level.index()]
     }
 
-    /// Builds an array of blocks at `level` and its default scale.
+    /// Builds an array of blocks at `level` and its default scale, the result of `op`.
+    ///
+    /// Every result at another level comes from here, so no operation can leave values at a level
+    /// that has no room for them. Operations that take long check the room before they compute.
+    ///
+    /// # Errors
+    /// [`ArrayError::OutOfRoom`].
     pub(super) fn array(
         &self,
+        op: &'static str,
         layout: Layout,
         level: Level,
         blocks: Vec<Arc<E::Ct>>,
         padding_is_zero: bool,
         range: Range,
-    ) -> Array<E> {
+    ) -> Result<Array<E>> {
         debug_assert_eq!(blocks.len(), layout.blocks());
+        self.check_room(op, level, &range)?;
         // As a depth, so that the counter can start at 0.
         let top = self.scales.len() as u32 - 1;
         self.counters.depth.fetch_max(top.saturating_sub(level.0), Relaxed);
         let scale = self.scale_at(level);
         let refreshed = Arc::new(OnceLock::new());
-        Array { layout, level, scale, blocks, padding_is_zero, range, refreshed }
+        Ok(Array { layout, level, scale, blocks, padding_is_zero, range, refreshed })
     }
 
     /// Rejects an array of other parameters.
@@ -485,16 +505,20 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         Err(ArrayError::LevelExhausted { op, needed, left: left(a.level) })
     }
 
-    /// Returns the array lowered to `level`, at the default scale of that level.
-    pub(super) fn lowered(&self, a: &Array<E>, level: Level) -> Result<Array<E>> {
+    /// Returns the array lowered to `level`, at the default scale of that level. Padding that has
+    /// no room there is masked.
+    pub(super) fn lowered(&self, op: &'static str, a: &Array<E>, level: Level) -> Result<Array<E>> {
         if a.level == level {
             return Ok(a.clone());
+        }
+        if !self.holds_padding(level, a.padding()) {
+            return self.lowered(op, &self.masked(op, a, 1.0)?, level);
         }
         let scale = self.scale_at(level);
         let blocks =
             self.each(&a.blocks, |block| self.evaluator.match_scale(block, level, scale))?;
         let range = a.range.clone();
-        Ok(self.array(a.layout.clone(), level, blocks, a.padding_is_zero, range))
+        self.array(op, a.layout.clone(), level, blocks, a.padding_is_zero, range)
     }
 
     /// Brings both to one level with at least `needed` levels above the lowest.
@@ -507,7 +531,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
     ) -> Result<[Array<E>; 2]> {
         let [a, b] = [self.ready(op, a, needed)?, self.ready(op, b, needed)?];
         let level = a.level.min(b.level);
-        Ok([self.lowered(&a, level)?, self.lowered(&b, level)?])
+        Ok([self.lowered(op, &a, level)?, self.lowered(op, &b, level)?])
     }
 
     /// Applies `f` to every block.

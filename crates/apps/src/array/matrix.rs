@@ -124,7 +124,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         self.check_room(OP, below, &range)?;
         // Masked padding is 0, so the second attempt is the last.
         if !self.holds_padding(below, range.padding()) {
-            let clean = self.masked(&self.ready(OP, &a, 2)?, 1.0)?;
+            let clean = self.masked(OP, &self.ready(OP, &a, 2)?, 1.0)?;
             return self.product_by_diagonals(&clean, matrix, weight);
         }
         let a = self.widened(&a, target.log_slots())?;
@@ -151,7 +151,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             let zeros = self.times_constant(a.level(), &a.blocks()[rest..=rest], 0.0)?;
             Result::Ok(Arc::clone(&zeros[0]))
         })?;
-        Ok(self.array(target.clone(), below, blocks, zero, range))
+        self.array(OP, target.clone(), below, blocks, zero, range)
     }
 
     fn product_by_columns(
@@ -177,7 +177,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             self.field_totals(products.layout(), axis, field, products.blocks())
         };
         let stacks = self.stacked(level, target, axis, sums)?;
-        Ok(self.array(target.clone(), end, unstacked::<E>(target, axis, stacks), true, range))
+        self.array(OP, target.clone(), end, unstacked::<E>(target, axis, stacks), true, range)
     }
 
     /// Sums blocks along an axis and over its field. The sums are in slots of index 0.
@@ -333,7 +333,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             let clean = |x: &Array<E>| match x.padding_is_zero() {
                 true => Ok(x.clone()),
                 // One level for the mask, the others for the product.
-                false => self.masked(&self.ready(OP, x, 2 + masks)?, 1.0),
+                false => self.masked(OP, &self.ready(OP, x, 2 + masks)?, 1.0),
             };
             return self.product_by_outer(&clean(&a)?, &clean(&b)?);
         }
@@ -361,7 +361,7 @@ impl<E: ComplexOps> Engine<'_, E> {
                 })?,
             });
         }
-        Ok(self.array(target, end, sums.unwrap_or_default(), zero, range))
+        self.array(OP, target, end, sums.unwrap_or_default(), zero, range)
     }
 
     /// Multiplies row by row: row `i` of `a`, copied along its rows, times `b`, summed over the
@@ -374,14 +374,14 @@ impl<E: ComplexOps> Engine<'_, E> {
         let sums_padding = a.layout().pads(1) && !(a.padding_is_zero() || b.padding_is_zero());
         let needed = spread + 1 + u32::from(field.log > 0);
         let b = match sums_padding {
-            true => self.masked(&self.ready(OP, b, needed + 1)?, 1.0)?,
+            true => self.masked(OP, &self.ready(OP, b, needed + 1)?, 1.0)?,
             false => b.clone(),
         };
         let [a, b] = self.aligned(OP, a, &b, needed)?;
         let log_slots = a.layout().log_slots().max(b.layout().log_slots());
         let [a, b] = [self.widened(&a, log_slots)?, self.widened(&b, log_slots)?];
         // Copies of `a` come one level down, because of their mask.
-        let b = self.lowered(&b, Level(b.level().0 - spread))?;
+        let b = self.lowered(OP, &b, Level(b.level().0 - spread))?;
         let zero = b.padding_is_zero() || !b.layout().pads(1);
         let shape = vec![a.shape()[0], b.shape()[1]];
         let target = Layout::from_tiles(shape, vec![field, b.layout().tile(1)], log_slots)?;
@@ -394,7 +394,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         let range = range.with_padding(count * padding);
         self.check_room(OP, end, &range)?;
         if !self.holds_padding(end, range.padding()) {
-            let b = self.masked(&self.ready(OP, &b, needed + 1)?, 1.0)?;
+            let b = self.masked(OP, &self.ready(OP, &b, needed + 1)?, 1.0)?;
             return self.product_by_inner(&a, &b);
         }
         let mut copies = Copies::new(self, &a, 0, b.level())?;
@@ -417,7 +417,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             Ok(par::try_map(sums, total)?)
         };
         let stacks = self.stacked(level, &target, 0, row)?;
-        Ok(self.array(target.clone(), end, unstacked::<E>(&target, 0, stacks), zero, range))
+        self.array(OP, target.clone(), end, unstacked::<E>(&target, 0, stacks), zero, range)
     }
 }
 
@@ -440,7 +440,7 @@ impl<'e, 'a, E: ComplexOps> Copies<'e, 'a, E> {
         let field = a.layout().tile(axis);
         let along = a.layout().along(axis);
         let mask = field.first(a.layout().slots());
-        let a = if field.log == 0 { engine.lowered(a, level)? } else { a.clone() };
+        let a = if field.log == 0 { engine.lowered(OP, a, level)? } else { a.clone() };
         Ok(Self { engine, a, field, along, mask, last: None })
     }
 

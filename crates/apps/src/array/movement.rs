@@ -60,8 +60,10 @@ impl<E: ComplexOps> Engine<'_, E> {
         let whole = target.with_log_slots(log_slots);
         match Moves::new(a.layout(), &whole, Layout::elements_of).matrices(OP) {
             Ok(matrices) => {
+                let below = Level(a.level().0 - 1);
+                self.check_room(OP, below, a.range())?;
                 let blocks = self.applied(&a, target.blocks(), matrices)?;
-                self.copied(target, Level(a.level().0 - 1), log_slots, blocks, a.range().moved())
+                self.copied(OP, target, below, log_slots, blocks, a.range().moved())
             }
             // One matrix has too many diagonals.
             Err(error) => match Moves::in_steps(a.layout(), &whole) {
@@ -84,10 +86,10 @@ impl<E: ComplexOps> Engine<'_, E> {
             let level = Level(a.level().0 - 1);
             // Each transform moves some fields of the target to their places.
             let range = a.range().moved();
-            a = self.array(target.with_log_slots(log_slots), level, blocks, false, range);
+            a = self.array(OP, target.with_log_slots(log_slots), level, blocks, false, range)?;
         }
         let range = a.range().moved();
-        self.copied(target, a.level(), log_slots, a.blocks().to_vec(), range)
+        self.copied(OP, target, a.level(), log_slots, a.blocks().to_vec(), range)
     }
 
     /// Applies the matrices and returns `count` blocks, each the sum of the products moved there,
@@ -111,6 +113,7 @@ impl<E: ComplexOps> Engine<'_, E> {
     /// have `2^log_slots` slots.
     fn copied(
         &self,
+        op: &'static str,
         target: &Layout,
         level: Level,
         log_slots: u32,
@@ -132,7 +135,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             }
             sudare::Result::Ok(block)
         })?;
-        Ok(self.array(target.clone(), level, blocks, true, range))
+        self.array(op, target.clone(), level, blocks, true, range)
     }
 
     /// Returns the array with axis `axes[i]` in place `i`, or with all axes reversed. This is free.
@@ -216,9 +219,11 @@ impl<E: ComplexOps> Engine<'_, E> {
                 let shift = |offset| if offset == PADDING { PADDING } else { base + offset };
                 target.offsets(block, &strides).into_iter().map(shift).collect()
             });
-            let blocks = self.applied(&a, target.blocks(), moves.matrices(OP)?)?;
             let level = Level(a.level().0 - 1);
+            self.check_room(OP, level, a.range())?;
+            let blocks = self.applied(&a, target.blocks(), moves.matrices(OP)?)?;
             return self.copied(
+                OP,
                 &target,
                 level,
                 layout.log_slots(),
@@ -240,7 +245,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         }
         let part = self.ready(OP, &part, 0)?;
         let blocks = self.each(part.blocks(), |block| self.rotated(block, turn, slots))?;
-        Ok(self.array(layout, part.level(), blocks, zero, range))
+        self.array(OP, layout, part.level(), blocks, zero, range)
     }
 
     /// Multiplies blocks at `level` by a matrix, one level down.

@@ -130,7 +130,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         if dirty {
             // A mask applies the factor for free, unless a later mask does.
             let first = if copies.is_empty() { core::mem::replace(&mut factor, 1.0) } else { 1.0 };
-            a = self.masked(&a, first)?;
+            a = self.masked(reduction.op, &a, first)?;
         }
         let target = reduction
             .axes
@@ -144,9 +144,10 @@ impl<E: ComplexOps> Engine<'_, E> {
             }
             sudare::Result::Ok(sum)
         })?;
-        let sum = self.array(target, a.level(), blocks, a.padding_is_zero(), range);
+        let zero = a.padding_is_zero();
+        let sum = self.array(reduction.op, target, a.level(), blocks, zero, range)?;
         if !copies.is_empty() {
-            let sum = self.spread(&sum, &copies, factor)?;
+            let sum = self.spread(reduction.op, &sum, &copies, factor)?;
             let filled = within.iter().fold(sum.layout().clone(), |filled, &axis| {
                 filled.with_axis(axis, layout.shape()[axis], layout.tile(axis))
             });
@@ -160,8 +161,8 @@ impl<E: ComplexOps> Engine<'_, E> {
                 let blocks = self.times_constant(sum.level(), sum.blocks(), factor)?;
                 let layout = sum.layout().clone();
                 let level = Level(sum.level().0 - 1);
-                self.check_room(reduction.op, level, &summed_range)?;
-                Ok(self.array(layout, level, blocks, sum.padding_is_zero(), summed_range))
+                let zero = sum.padding_is_zero();
+                self.array(reduction.op, layout, level, blocks, zero, summed_range)
             }
         }
     }
@@ -187,7 +188,13 @@ impl<E: ComplexOps> Engine<'_, E> {
     /// Copies slots of index 0 along each field, times `factor`, to the first slots of the field,
     /// one level down. `copies` has the number of slots for each field. All other slots become
     /// zero.
-    fn spread(&self, a: &Array<E>, copies: &[(Tile, usize)], factor: f64) -> Result<Array<E>> {
+    fn spread(
+        &self,
+        op: &'static str,
+        a: &Array<E>,
+        copies: &[(Tile, usize)],
+        factor: f64,
+    ) -> Result<Array<E>> {
         let first = |slot| copies.iter().all(|(tile, _)| tile.index(slot) == 0);
         let slots = 0..a.layout().slots();
         let mask: Vec<f64> = slots.map(|slot| if first(slot) { factor } else { 0.0 }).collect();
@@ -201,7 +208,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         })?;
         let level = Level(a.level().0 - 1);
         let range = a.range().scaled(factor);
-        Ok(self.array(a.layout().clone(), level, blocks, a.padding_is_zero(), range))
+        self.array(op, a.layout().clone(), level, blocks, a.padding_is_zero(), range)
     }
 }
 
