@@ -70,8 +70,7 @@ impl TreesForest {
     /// Returns the model as JSON.
     fn to_json<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyBytes>> {
         let forest = Arc::clone(&self.0);
-        let bytes =
-            job::run(py, None, move |_| Ok::<_, Error>(forest.to_json().map_err(trees_error)?))?;
+        let bytes = job::run(py, None, move |_| forest.to_json().map_err(trees_error))?;
         Ok(PyBytes::new(py, &bytes))
     }
 
@@ -242,9 +241,10 @@ impl TreesSecret {
             let passphrase = given_passphrase(passphrase)?;
             let label = trees::key_label(&secret.session.setup)?;
             let mut file = NewFile::create(&path, Access::Owner, overwrite)?;
-            let out = (&mut progress.watch(&mut file), &*path);
-            let keys = (&secret.session.params, &*secret.key);
-            exact_files::write_secret(out, keys, &label, passphrase.as_ref())?;
+            let out = &mut progress.watch(&mut file);
+            let params = &secret.session.params;
+            let passphrase = passphrase.as_ref();
+            exact_files::write_secret(out, &path, params, &secret.key, &label, passphrase)?;
             Ok(file.finish()?)
         })
     }

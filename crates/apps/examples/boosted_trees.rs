@@ -1,7 +1,9 @@
 //! Gradient boosted trees on encrypted rows. The server has the model, and sees neither rows nor
 //! predictions.
 //!
-//! Pass a number of trees, 100 for the figure in `docs/performance.md`.
+//! `cargo run --release -p sudare-apps --example boosted_trees -- 100` takes 100 trees.
+
+#![allow(clippy::print_stdout, missing_docs, reason = "it is a program")]
 
 use std::{sync::Arc, time::Instant};
 use sudare::{

@@ -276,6 +276,16 @@ enum Side<P> {
     Scalar(u64),
 }
 
+/// Two operands in their common shape.
+struct Sides<P> {
+    kind: WordType,
+    a: Side<P>,
+    b: Side<P>,
+}
+
+/// The smallest plaintext modulus of words: sums of products of nibbles are below half of it.
+const LEAST_MODULUS: u128 = 1 << 13;
+
 /// Largest magnitude of digits that wait for their carries.
 const LAZY: i64 = 1024;
 
@@ -315,7 +325,7 @@ impl<D: Digits> Words<D> {
         op: &'static str,
         a: &Operand<D::Plane>,
         b: &Operand<D::Plane>,
-    ) -> Result<(WordType, Side<D::Plane>, Side<D::Plane>)> {
+    ) -> Result<Sides<D::Plane>> {
         let ((Operand::Encrypted(first), _) | (_, Operand::Encrypted(first))) = (a, b) else {
             let problem = "both operands are in the clear: encrypt one of them, or use NumPy";
             return Err(argument(op, problem.into()));
@@ -347,7 +357,7 @@ impl<D: Digits> Words<D> {
                 }
             }
         };
-        Ok((first.kind, side(a)?, side(b)?))
+        Ok(Sides { kind: first.kind, a: side(a)?, b: side(b)? })
     }
 
     /// Returns a plain array as a word, to compute with it as with encrypted ones.
@@ -393,7 +403,7 @@ impl<D: Digits> Words<D> {
     /// [`ArrayError::Argument`] for operands of different types, or both in the clear;
     /// [`ArrayError::Shapes`]; the errors of [`Digits`].
     pub fn add(&self, a: &Operand<D::Plane>, b: &Operand<D::Plane>) -> Result<Word<D::Plane>> {
-        let (kind, a, b) = self.sides("add", a, b)?;
+        let Sides { kind, a, b } = self.sides("add", a, b)?;
         if kind == WordType::BOOL {
             return self.bitwise_of(Bitwise::Or, &a, &b);
         }
@@ -413,7 +423,7 @@ impl<D: Digits> Words<D> {
     /// The errors of [`Words::add`]; [`ArrayError::Argument`] for booleans.
     pub fn sub(&self, a: &Operand<D::Plane>, b: &Operand<D::Plane>) -> Result<Word<D::Plane>> {
         const OP: &str = "subtract";
-        let (kind, a, b) = self.sides(OP, a, b)?;
+        let Sides { kind, a, b } = self.sides(OP, a, b)?;
         self.refuse_booleans(OP, kind)?;
         match (&a, &b) {
             // The biases of both cancel.

@@ -160,13 +160,13 @@ fn digest(jobs: u64) -> String {
 
 #[test]
 fn plans_of_random_jobs_are_known() {
-    assert_eq!(digest(63), "320d341175016fe1d010b45e6297ea7a1d941249d3b88fb2796a0baad642043c");
+    assert_eq!(digest(63), "3a40e1caa8f5a0346cfda35fafc8c8ebe2d9d2def72edc459688ea0798c7adea");
 }
 
 #[test]
 #[ignore = "minutes"]
 fn plans_of_1000_random_jobs_are_known() {
-    assert_eq!(digest(1000), "af889037ccf05a46885885255c42f398e6de061ae478415c6140ad3aac193fda");
+    assert_eq!(digest(1000), "5c5ee6b3d5707f27b87a1574aa2a3dbaa3cdd0aa0a4ec9822eb381a1e3acfebe");
 }
 
 /// Jobs that differ a little have other plans, so that digests say something.

@@ -117,6 +117,14 @@ impl EncodingOptions {
         fit::contents(frame, self)
     }
 
+    /// Returns the columns named as categories.
+    fn named(&self) -> &[String] {
+        match &self.categorical {
+            Categorical::Columns(names) | Categorical::Detect(names) => names,
+            Categorical::None | Categorical::Every => &[],
+        }
+    }
+
     /// Returns the treatment of missing values in a column.
     fn rule_of(&self, column: &str) -> Missing {
         self.missing_of.get(column).copied().unwrap_or(self.missing)

@@ -295,7 +295,7 @@ fn encrypt(args: &EncryptArgs, output: Output) -> Result<()> {
     };
     let names: Vec<String> = session.setup.features.iter().map(|f| f.name.clone()).collect();
     let numbers = trees::read_rows(&args.data, &names)?;
-    let rows = numbers.len() / names.len();
+    let rows = numbers.len().checked_div(names.len()).unwrap_or(0);
     let outside = if args.clamp { Outside::Clamp } else { Outside::Refuse };
     let owner = Owner::new(session, key)?;
     let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;

@@ -106,9 +106,14 @@ impl ExactKeyFiles {
             .map_err(Error::in_file(&evaluation_path))?
         };
         // All files are complete before the first one gets its name.
-        let out = (&mut secret_file, &*secret_path);
-        let owner = (params, &secret);
-        let secret_key_bytes = exact_files::write_secret(out, owner, label, passphrase.as_ref())?;
+        let secret_key_bytes = exact_files::write_secret(
+            &mut secret_file,
+            &secret_path,
+            params,
+            &secret,
+            label,
+            passphrase.as_ref(),
+        )?;
         let public_key_bytes = serial::write_public_key(&mut public_file, params, &public, label)
             .map_err(Error::in_file(&public_path))?;
         for file in [secret_file, public_file, evaluation_file] {

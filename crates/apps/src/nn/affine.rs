@@ -4,7 +4,6 @@ use sudare::circuits::ckks::Polynomial;
 
 use super::{
     error::{NnError, Result, expect},
-    kernel::Kernel,
     map::{Map, RowSize, Rows},
     model::{Activation, Layer, Network, degree},
 };
@@ -71,7 +70,7 @@ impl LayerMap {
         let outputs: usize = output.iter().product();
         let channel = |i: usize| i * input[0] / inputs;
         let rows = |rows| Map::Rows(Rows { inputs, rows });
-        let kernel = || Kernel::of_layer(layer, input, output).map(Map::Kernel);
+        let kernel = || layer.kernel(input, output).map(Map::Kernel);
         Some(match layer {
             Layer::Select(kept) => Self {
                 map: rows(kept.iter().map(|&index| vec![(index, 1.0)]).collect()),

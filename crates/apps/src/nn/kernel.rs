@@ -1,7 +1,5 @@
 //! Maps of images by kernels: convolutions, pooling, and factors of channels.
 
-use super::model::{Convolution, Layer};
-
 /// A linear map between images whose weights depend on the distance of two places alone. Images are
 /// `[channels, rows, columns]`, and places outside an image count as zeros.
 ///
@@ -42,55 +40,9 @@ impl Kernel {
         Self { input: shape, output: shape, stride: [1, 1], taps }.without_idle()
     }
 
-    /// Returns the kernel of a layer that has one.
-    pub(super) fn of_layer(layer: &Layer, input: &[usize], output: &[usize]) -> Option<Self> {
-        let input: [usize; 3] = input.try_into().ok()?;
-        let output: [usize; 3] = output.try_into().ok()?;
-        Some(match layer {
-            Layer::Convolution(convolution) => Self::of_convolution(convolution, input, output),
-            Layer::AveragePool { window, stride } => {
-                let weight = 1.0 / (window[0] * window[1]) as f64;
-                let places = || {
-                    (0..window[0]).flat_map(|row| (0..window[1]).map(move |column| [row, column]))
-                };
-                let tap = |channel, at: [usize; 2]| Tap { channel, at: at.map(signed), weight };
-                let taps = (0..input[0]).map(|c| places().map(|at| tap(c, at)).collect()).collect();
-                Self { input, output, stride: moving(*stride, output), taps }
-            }
-            Layer::Normalize { factors, .. } => Self::of_factors(input, |c| factors[c]),
-            _ => return None,
-        })
-    }
-
-    /// Returns the kernel of a convolution between images of these shapes.
-    pub(super) fn of_convolution(
-        convolution: &Convolution,
-        input: [usize; 3],
-        output: [usize; 3],
-    ) -> Self {
-        let Convolution { kernels, padding, stride, dilation, groups, step, .. } = convolution;
-        let place = |i: usize, axis: usize| signed(i * dilation[axis]) - signed(padding[axis]);
-        let taps = kernels.iter().enumerate().map(|(channel, kernel)| {
-            let first = channel * groups / kernels.len() * kernel.len();
-            let mut taps = Vec::new();
-            for (plane, rows) in kernel.iter().enumerate() {
-                for (row, weights) in rows.iter().enumerate() {
-                    taps.extend(weights.iter().enumerate().map(|(column, weight)| Tap {
-                        channel: first + plane,
-                        at: [place(row, 0), place(column, 1)],
-                        weight: step * weight,
-                    }));
-                }
-            }
-            taps
-        });
-        let taps = taps.collect();
-        Self { input, output, stride: moving(*stride, output), taps }.without_idle()
-    }
-
     /// Removes taps that add nothing, because their weight is zero or they read outside the image
     /// alone.
-    fn without_idle(mut self) -> Self {
+    pub(super) fn without_idle(mut self) -> Self {
         let mut taps = core::mem::take(&mut self.taps);
         let reads =
             |tap: &Tap| [0, 1].iter().all(|&axis| !self.reach(axis, tap.at[axis]).is_empty());
@@ -234,7 +186,7 @@ impl Kernel {
 }
 
 /// Returns the stride, with 1 along axes where there is one output and nothing moves.
-fn moving(stride: [usize; 2], output: [usize; 3]) -> [usize; 2] {
+pub(super) fn moving(stride: [usize; 2], output: [usize; 3]) -> [usize; 2] {
     [0, 1].map(|axis| if output[1 + axis] == 1 { 1 } else { stride[axis] })
 }
 
@@ -252,6 +204,6 @@ fn summed(mut taps: Vec<Tap>) -> Vec<Tap> {
 }
 
 /// Numbers here are below 2^33: indices of features times strides.
-fn signed(x: usize) -> isize {
+pub(super) fn signed(x: usize) -> isize {
     x as isize
 }

@@ -5,7 +5,7 @@ use sudare_arith::real;
 
 use super::{
     error::{NnError, Result, expect},
-    kernel::Kernel,
+    kernel::{Kernel, Tap, moving, signed},
     map::Map,
 };
 
@@ -368,7 +368,7 @@ impl Layer {
         }
     }
 
-    /// Returns the shape of the result, or the reason why there is none.
+    /// Returns the shape of the result, or the reason why it has no shape.
     pub(super) fn shape(&self, input: &[usize]) -> core::result::Result<Vec<usize>, String> {
         let vector = |what: &str| match *input {
             [features] => Ok(features),
@@ -443,6 +443,26 @@ impl Layer {
         }
     }
 
+    /// Returns the kernel of a layer that has one, between images of these shapes.
+    pub(super) fn kernel(&self, input: &[usize], output: &[usize]) -> Option<Kernel> {
+        let input: [usize; 3] = input.try_into().ok()?;
+        let output: [usize; 3] = output.try_into().ok()?;
+        Some(match self {
+            Self::Convolution(convolution) => convolution.kernel(input, output),
+            Self::AveragePool { window, stride } => {
+                let weight = 1.0 / (window[0] * window[1]) as f64;
+                let places = || {
+                    (0..window[0]).flat_map(|row| (0..window[1]).map(move |column| [row, column]))
+                };
+                let tap = |channel, at: [usize; 2]| Tap { channel, at: at.map(signed), weight };
+                let taps = (0..input[0]).map(|c| places().map(|at| tap(c, at)).collect()).collect();
+                Kernel { input, output, stride: moving(*stride, output), taps }
+            }
+            Self::Normalize { factors, .. } => Kernel::of_factors(input, |c| factors[c]),
+            _ => return None,
+        })
+    }
+
     fn forward(
         &self,
         x: &[f64],
@@ -458,7 +478,7 @@ impl Layer {
             }
             Self::Convolution(_) | Self::AveragePool { .. } => {
                 let mut y = vec![0.0; output.iter().product()];
-                if let Some(kernel) = Kernel::of_layer(self, input, output) {
+                if let Some(kernel) = self.kernel(input, output) {
                     Map::Kernel(kernel).add_product(x, &mut y);
                 }
                 if let Self::Convolution(Convolution { bias, .. }) = self {
@@ -493,6 +513,28 @@ fn shape_after(layers: &[Layer], input: &[usize]) -> core::result::Result<Vec<us
 }
 
 impl Convolution {
+    /// Returns the kernel between images of these shapes.
+    fn kernel(&self, input: [usize; 3], output: [usize; 3]) -> Kernel {
+        let Self { kernels, padding, stride, dilation, groups, step, .. } = self;
+        let place = |i: usize, axis: usize| signed(i * dilation[axis]) - signed(padding[axis]);
+        let taps = kernels.iter().enumerate().map(|(channel, kernel)| {
+            let first = channel * groups / kernels.len() * kernel.len();
+            let mut taps = Vec::new();
+            for (plane, rows) in kernel.iter().enumerate() {
+                for (row, weights) in rows.iter().enumerate() {
+                    taps.extend(weights.iter().enumerate().map(|(column, weight)| Tap {
+                        channel: first + plane,
+                        at: [place(row, 0), place(column, 1)],
+                        weight: step * weight,
+                    }));
+                }
+            }
+            taps
+        });
+        let taps = taps.collect();
+        Kernel { input, output, stride: moving(*stride, output), taps }.without_idle()
+    }
+
     /// Returns the rows and columns of a kernel.
     fn window(&self) -> [usize; 2] {
         let kernel = self.kernels.first().and_then(|kernel| kernel.first());

@@ -135,8 +135,8 @@ impl Plan {
 
     /// Plans a network for inputs within these ranges, at 128 bits of security.
     ///
-    /// A ring with enough levels needs no bootstrapping. If there is none, or if bootstrapping in a
-    /// smaller ring is faster, the plan uses the fastest of the sets `n15-boot-net`,
+    /// A ring with enough levels needs no bootstrapping. If no ring has enough, or if bootstrapping
+    /// in a smaller ring is faster, the plan uses the fastest of the sets `n15-boot-net`,
     /// `n16-boot-real` and `n16-boot-high` that has three bits more than the precision.
     ///
     /// A sample that left the ranges inside the network would have a wrong result. With

@@ -1,7 +1,7 @@
 //! Operations on bits, and shifts.
 
 use super::{
-    Digits, Operand, PlainWords, Radix, Side, Word, WordType, Words, argument, in_the_clear,
+    Digits, Operand, PlainWords, Radix, Side, Sides, Word, WordType, Words, argument, in_the_clear,
 };
 use crate::array::Result;
 
@@ -52,7 +52,7 @@ impl<D: Digits> Words<D> {
         a: &Operand<D::Plane>,
         b: &Operand<D::Plane>,
     ) -> Result<Word<D::Plane>> {
-        let (_, a, b) = self.sides("bitwise", a, b)?;
+        let Sides { a, b, .. } = self.sides("bitwise", a, b)?;
         self.bitwise_of(op, &a, &b)
     }
 

@@ -1,8 +1,8 @@
 //! Comparisons and selection.
 
 use super::{
-    Bitwise, Digits, Operand, PlainWords, Side, Word, WordType, Words, argument, in_the_clear,
-    map::Request,
+    Bitwise, Digits, Operand, PlainWords, Side, Sides, Word, WordType, Words, argument,
+    in_the_clear, map::Request,
 };
 use crate::{
     array::Result,
@@ -27,7 +27,7 @@ impl<D: Digits> Words<D> {
         comparison: Comparison,
         b: &Operand<D::Plane>,
     ) -> Result<Word<D::Plane>> {
-        let (_, a, b) = self.sides("compare", a, b)?;
+        let Sides { a, b, .. } = self.sides("compare", a, b)?;
         match comparison {
             Comparison::Less => self.less(&a, &b),
             Comparison::Greater => self.less(&b, &a),
@@ -137,7 +137,7 @@ impl<D: Digits> Words<D> {
         b: &Operand<D::Plane>,
     ) -> Result<Word<D::Plane>> {
         const OP: &str = "select";
-        let (kind, a, b) = self.sides(OP, a, b)?;
+        let Sides { kind, a, b } = self.sides(OP, a, b)?;
         let ((Side::Word(like), _) | (_, Side::Word(like))) = (&a, &b) else {
             return Err(in_the_clear(OP));
         };
@@ -224,7 +224,7 @@ impl<D: Digits> Words<D> {
         b: &Operand<D::Plane>,
         lower: bool,
     ) -> Result<Word<D::Plane>> {
-        let (kind, a, b) = self.sides(op, a, b)?;
+        let Sides { kind, a, b } = self.sides(op, a, b)?;
         if kind == WordType::BOOL {
             let op = if lower { Bitwise::And } else { Bitwise::Or };
             return self.bitwise_of(op, &a, &b);

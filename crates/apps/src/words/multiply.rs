@@ -1,6 +1,6 @@
 //! Products.
 
-use super::{Bitwise, Digits, Operand, Radix, Side, Word, WordType, Words, in_the_clear};
+use super::{Bitwise, Digits, Operand, Radix, Side, Sides, Word, WordType, Words, in_the_clear};
 use crate::array::Result;
 
 impl<D: Digits> Words<D> {
@@ -13,7 +13,7 @@ impl<D: Digits> Words<D> {
     /// The errors of [`Words::add`].
     pub fn mul(&self, a: &Operand<D::Plane>, b: &Operand<D::Plane>) -> Result<Word<D::Plane>> {
         const OP: &str = "multiply";
-        let (kind, a, b) = self.sides(OP, a, b)?;
+        let Sides { kind, a, b } = self.sides(OP, a, b)?;
         if kind == WordType::BOOL {
             return self.bitwise_of(Bitwise::And, &a, &b);
         }

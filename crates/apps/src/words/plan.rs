@@ -1,6 +1,6 @@
 //! Parameters for programs, by their simulation.
 
-use super::{SimulatedPlanes, planes::LEAST_MODULUS};
+use super::{LEAST_MODULUS, SimulatedPlanes};
 use crate::exact::{Scheme, Setting};
 use sudare::{
     circuits::exact::bootstrap::{self, BootstrapPreset},

@@ -1,5 +1,5 @@
 use super::{
-    Digits, argument,
+    Digits, LEAST_MODULUS, argument,
     clear::{product_ends, sum_ends},
     plan::required_keys,
 };
@@ -107,9 +107,6 @@ impl EncryptedPlane {
         Ok(array.check_key(key)?)
     }
 }
-
-/// The smallest plaintext modulus of words: sums of products of nibbles are below half of it.
-pub(super) const LEAST_MODULUS: u128 = 1 << 13;
 
 /// Computes on planes by BGV, with automatic levels and bootstrapping.
 pub struct Planes<E: Evaluator> {
@@ -462,10 +459,9 @@ impl<E: Evaluator> Digits for Planes<E> {
     }
     fn products(&self, sums: &[Vec<(Plane<E::Ct>, Plane<E::Ct>)>]) -> Result<Vec<Plane<E::Ct>>> {
         const OP: &str = "products of digits";
-        let range = |pairs: &Vec<(Plane<E::Ct>, Plane<E::Ct>)>| {
-            self.ranged(OP, product_ends(pairs.iter().map(|(a, b)| (a.range, b.range))))
-        };
-        let ranges = sums.iter().map(range).collect::<Result<Vec<_>>>()?;
+        let ends =
+            sums.iter().map(|pairs| product_ends(pairs.iter().map(|(a, b)| (a.range, b.range))));
+        let ranges = ends.map(|ends| self.ranged(OP, ends)).collect::<Result<Vec<_>>>()?;
         if sums.is_empty() {
             return Ok(Vec::new());
         }

@@ -83,7 +83,9 @@ fn samples(kind: WordType) -> Vec<i128> {
     all
 }
 
-const COMPARISONS: [(Comparison, fn(&i128, &i128) -> bool); 6] = [
+type Predicate = fn(&i128, &i128) -> bool;
+
+const COMPARISONS: [(Comparison, Predicate); 6] = [
     (Comparison::Less, i128::lt),
     (Comparison::LessEqual, i128::le),
     (Comparison::Greater, i128::gt),
@@ -226,7 +228,7 @@ fn single_operands_are_right() {
             let few = [all[3], all[20], 1 << 70];
             let numbers: Vec<u64> = few[..2].iter().map(|&x| x as u64).collect();
             bench.expect(w.is_in(&x, &numbers), all.iter().map(|a| few.contains(a).into()));
-            let mut edges = vec![all[5], all[2], all[30]];
+            let mut edges = [all[5], all[2], all[30]];
             edges.sort_unstable();
             let words: Vec<u64> = edges.iter().map(|&x| x as u64).collect();
             for right in [false, true] {
@@ -582,7 +584,8 @@ fn full_rings() {
         encrypt(&s.encryptor, &s.setting, &plain(values), kind, Radix::Nibbles).unwrap()
     };
     let xs = [encrypt(&a), encrypt(&b)];
-    let programs: [(&str, &dyn Program, fn(i128, i128) -> i128); 4] = [
+    type Clear = fn(i128, i128) -> i128;
+    let programs: [(&str, &dyn Program, Clear); 4] = [
         ("<", &Less, |a, b| (a < b).into()),
         ("carries of +", &Carried, |a, b| a + b),
         ("maximum", &Maximum, i128::max),

@@ -75,7 +75,7 @@ impl Opening {
             return Err(Error::InvalidSpec { field: "level", problem });
         }
         let gap = params.max_slots() / slots;
-        let inner = shared::Opening::new(ceremony, &a.inner, (level, gap), flood, set)?;
+        let inner = shared::Opening::new(ceremony, &a.inner, level, gap, flood, set)?;
         let log_slots = slots.ilog2();
         Ok(Self { inner, params: params.clone(), scale: a.scale, log_slots })
     }

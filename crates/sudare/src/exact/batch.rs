@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(refused(257, 1, 15), (128, "65537 or 786433".into()));
         assert_eq!(refused(127, 2, 15), (0, "65537 or 786433".into()));
         assert_eq!(refused(2, 1, 12), (0, "40961 or 65537".into()));
-        assert_eq!(refused(200_003, 1, 13), (0, "163841 and 557057".into()));
+        assert_eq!(refused(200_003, 1, 13), (0, "163841 or 557057".into()));
         let error = BatchEncoder::new(modulus(257, 1), 15).unwrap_err().to_string();
         assert!(error.contains("1 modulo 65536, such as 65537 or 786433"), "{error}");
         for (log_n, log_slots) in [(0, 0), (18, 1), (5, 0), (5, 6)] {

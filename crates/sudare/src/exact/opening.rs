@@ -74,7 +74,7 @@ impl Opening {
         while ciphertext.level() > level {
             evaluator.rescale_assign(&mut ciphertext)?;
         }
-        let inner = shared::Opening::new(ceremony, &ciphertext.inner, (level, 1), flood, set)?;
+        let inner = shared::Opening::new(ceremony, &ciphertext.inner, level, 1, flood, set)?;
         Ok(Self { inner, params: params.clone(), ciphertext })
     }
 

@@ -217,7 +217,7 @@ mod tests {
         for (power, factor) in [((257, 1), 257), ((257, 1), 0), ((257, 2), 514), ((prime, 1), 1)] {
             assert!(checked(power, factor).is_err(), "{power:?} {factor}");
         }
-        let primes = "251 and 257".into();
+        let primes = "251 or 257".into();
         let not_prime = Error::PlaintextModulusNotPrime { found: 255, primes };
         assert_eq!(checked((255, 1), 1), Err(not_prime));
         assert!(matches!(checked((2, 125), 1), Err(Error::PlaintextModulusOutOfRange { .. })));

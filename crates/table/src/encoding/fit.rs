@@ -130,7 +130,7 @@ fn check_names_of(
     target: Option<&str>,
     columns: &[String],
 ) -> Result<()> {
-    let categorical = named(options);
+    let categorical = options.named();
     let Selection { columns: only, drop } = &options.selection;
     let ruled = options.missing_of.keys();
     expect_known(only.iter().flatten().chain(drop).chain(categorical).chain(ruled), columns)?;
@@ -159,14 +159,6 @@ fn check_names_of(
     Ok(())
 }
 
-/// Returns the columns that the options name as categories.
-pub(super) fn named(options: &EncodingOptions) -> &[String] {
-    match &options.categorical {
-        Categorical::Columns(names) | Categorical::Detect(names) => names,
-        Categorical::None | Categorical::Every => &[],
-    }
-}
-
 /// The content that a fit reads from a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
@@ -192,7 +184,7 @@ fn content(frame: &Frame, at: usize, gaps: usize, options: &EncodingOptions) -> 
     if !options.selection.takes(name) {
         return Content::LeftOut(Omission::Unselected);
     }
-    let is_named = named(options).contains(name);
+    let is_named = options.named().contains(name);
     let text = frame.text(at);
     match (&options.categorical, text) {
         (Categorical::Columns(_) | Categorical::Detect(_), _) if is_named => Content::Categories,

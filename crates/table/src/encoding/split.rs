@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::{
     super::{Frame, TableError, check_names, dates::DatePart, error::excerpt, expect_known},
-    EncodingOptions, Missing, fit,
+    EncodingOptions, Missing,
 };
 
 type Result<T, E = TableError> = core::result::Result<T, E>;
@@ -45,7 +45,7 @@ pub(super) fn split(mut frame: Frame, dates: &Dates) -> Result<Frame> {
 /// of their parts.
 pub(super) fn options(options: &EncodingOptions, target: Option<&str>) -> Result<EncodingOptions> {
     let mut split = options.clone();
-    let categorical = fit::named(options);
+    let categorical = options.named();
     for (column, parts) in &options.dates {
         let problem = match () {
             () if target == Some(column) => {

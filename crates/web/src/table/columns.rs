@@ -164,7 +164,8 @@ pub(super) fn suggested() -> EncodingOptions {
 /// Returns the options of `sudare keygen` that read a table in this way, each as a word.
 #[must_use]
 pub fn words(options: &EncodingOptions) -> Vec<String> {
-    let EncodingOptions { categorical, missing, unseen, selection, rare } = options;
+    let EncodingOptions { categorical, missing, missing_of, dates, unseen, selection, rare } =
+        options;
     let mut named = match categorical {
         Categorical::Detect(names) | Categorical::Columns(names) => names.clone(),
         Categorical::None | Categorical::Every => Vec::new(),
@@ -183,16 +184,15 @@ pub fn words(options: &EncodingOptions) -> Vec<String> {
         let names: Vec<String> = names.iter().map(|name| listed(name)).collect();
         words.extend([option.to_owned(), names.join(",")]);
     }
-    let gaps = match missing {
-        Missing::Refuse => None,
-        Missing::Mean => Some("mean"),
-        Missing::Median => Some("median"),
-        Missing::MostFrequent => Some("most-frequent"),
-        Missing::Drop => Some("drop"),
-        Missing::Flag => Some("flag"),
-    };
+    for (column, parts) in dates {
+        let parts: Vec<&str> = parts.iter().map(|part| part.name()).collect();
+        words.extend(["--dates".to_owned(), format!("{column}={}", parts.join(","))]);
+    }
+    for (column, rule) in missing_of {
+        words.extend(["--missing".to_owned(), format!("{column}={}", rule_name(*rule))]);
+    }
     let others = [
-        ("--missing", gaps.map(str::to_owned)),
+        ("--missing", (*missing != Missing::Refuse).then(|| rule_name(*missing).to_owned())),
         ("--unseen", (*unseen == Unseen::Zero).then(|| "zero".to_owned())),
         ("--rare", (*rare > 0).then(|| rare.to_string())),
     ];
@@ -200,6 +200,18 @@ pub fn words(options: &EncodingOptions) -> Vec<String> {
         words.extend(value.into_iter().flat_map(|value| [option.to_owned(), value]));
     }
     words
+}
+
+/// Returns the word of the command for a treatment of missing values.
+fn rule_name(missing: Missing) -> &'static str {
+    match missing {
+        Missing::Refuse => "refuse",
+        Missing::Mean => "mean",
+        Missing::Median => "median",
+        Missing::MostFrequent => "most-frequent",
+        Missing::Drop => "drop",
+        Missing::Flag => "flag",
+    }
 }
 
 /// Writes a name for a list of names between commas.

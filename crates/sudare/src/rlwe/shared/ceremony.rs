@@ -268,7 +268,8 @@ fn objects(params: &Params, request: &KeyRequest) -> Vec<Object> {
             }
         };
         let digits = match key {
-            Made::Public => vec![0..0],
+            // One digit without primes of its own.
+            Made::Public => core::iter::once(0..0).collect(),
             _ => params.digit_primes_of(limbs),
         };
         Object { number, key, limbs, digits }

@@ -35,7 +35,7 @@ impl Flood {
     /// # Errors
     /// [`Error::NoErrorBound`] if there is no bound, or for an error too large to hide.
     pub fn hiding(log2_norm: f64) -> Result<Self> {
-        // An error below one is none, as errors are integers.
+        // Errors are integers, so an error below one is zero.
         let log2_deviation = (Self::log2_factor() + log2_norm.max(0.0)).ceil();
         let most = f64::from(Self::MAX_LOG2_DEVIATION);
         if !log2_norm.is_nan() && log2_deviation <= most {

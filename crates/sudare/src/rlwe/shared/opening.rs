@@ -56,7 +56,8 @@ impl Opening {
     pub(crate) fn new(
         ceremony: &Ceremony,
         ciphertext: &Ciphertext,
-        (level, gap): (Level, usize),
+        level: Level,
+        gap: usize,
         flood: Flood,
         set: &[usize],
     ) -> Result<Self> {

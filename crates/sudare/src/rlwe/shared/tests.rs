@@ -259,14 +259,14 @@ fn joint_keys_are_the_keys_of_sums() {
             .map(|root| root.derive(&format!("last share {transcript}"), 0).derive("object", 2))
             .collect();
         let halves = [false, true].map(|second| rows(params, relinearize, second));
-        for digit in 0..params.digit_primes_of(limbs).len() {
+        let [first, second] = &halves;
+        for (digit, (first, second)) in first.iter().zip(second).enumerate() {
             let e0 = errors(&of_first, digit as u64);
             let e1 = negated(&errors(&of_second, digit as u64));
             let e2 = errors(&of_last, digit as u64);
-            for i in 0..limbs.count() {
+            for (i, (first, second)) in first.iter().zip(second).enumerate() {
                 let q = prime(limbs, i);
-                let of = |half: usize| &halves[half][digit][i];
-                let found = sum(of(0), &product(of(1), &s, q.into()));
+                let found = sum(first, &product(second, &s, q.into()));
                 let square = times(&product(&s, &s, q.into()), factor(limbs, digit, i), q);
                 let error = sum(&product(&s, &e0, q.into()), &product(&u, &e1, q.into()));
                 assert_congruent(&found, &sum(&square, &sum(&error, &e2)), q);
@@ -596,7 +596,8 @@ fn other_messages_are_refused() {
     };
     let received = group.received(1);
     pieces(&received).unwrap();
-    let wrong = |change: &dyn Fn(&mut Vec<(usize, Seed)>)| {
+    type Received = Vec<(usize, Seed)>;
+    let wrong = |change: &dyn Fn(&mut Received)| {
         let mut received = received.clone();
         change(&mut received);
         let refused = pieces(&received).unwrap_err();
