@@ -177,8 +177,8 @@ def gappy(rows: int = ROWS) -> pd.DataFrame:
     return frame
 
 
-RULES = {"crp": "median", "stay": "most_frequent", "smoking": "drop"}
-PARTS = {"admitted": ["year", "month", "weekday"]}
+RULES: dict[str, Any] = {"crp": "median", "stay": "most_frequent", "smoking": "drop"}
+PARTS: dict[str, Any] = {"admitted": ["year", "month", "weekday"]}
 
 
 def test_columns_have_rules_of_their_own(folder: Path, tmp_path: Path) -> None:

@@ -611,7 +611,7 @@ EXPORTED: dict[str, tuple[int, Case]] = {
         (
             (4, 9, 8),
             [
-                N("Conv", ["x", "k"], ["1"], dilations=[2, 3], group=2, auto_pad="SAME_UPPER"),
+                N("Conv", ["x", "k"], ["1"], dilations=[2, 3], group=2, pads=[2, 1, 2, 2]),
                 FLAT,
             ],
             {"k": floats(6, 2, 3, 2)},
