@@ -8,7 +8,7 @@
 //! | server | reads a [`Forest`], chooses a [`Feature`] grid for each column, makes a [`ForestPlan`] |
 //! | owner | makes keys, and encrypts the digits of each row by the [`Setup`] of the plan |
 //! | server | [`ForestPlan::run`], block by block |
-//! | owner | decrypts, and [`Setup::decode`] gives predictions |
+//! | owner | decrypts: [`Setup::raw`] gives scores, and [`Setup::predictions`] classes or values |
 //!
 //! # Exactness
 //! The owner replaces each feature by the nearest point of a public grid. A threshold `T` becomes the

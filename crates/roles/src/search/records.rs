@@ -196,7 +196,7 @@ impl VectorFile {
                     if head && counts_columns(&record) {
                         let problem = "its first line counts columns from 0, as pandas does for \
                                        columns without names: write it without a header, or, if it \
-                                       is a vector, with decimal points";
+                                       is a vector, with exponents, such as 0e0";
                         return Err(parse(path, VECTORS)(problem.into()));
                     }
                     if numbers.len() != dimension {
@@ -223,9 +223,14 @@ impl VectorFile {
     }
 }
 
-/// Returns whether the cells of a line are 0, 1, 2 and so on.
+/// Returns whether the cells of a line are 0, 1, 2 and so on, or 0.0, 1.0, 2.0. Exponents tell that
+/// a line is a vector.
 fn counts_columns(record: &csv::StringRecord) -> bool {
-    record.iter().enumerate().all(|(number, cell)| cell == number.to_string())
+    let counts = |(number, cell): (usize, &str)| {
+        cell.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+            && cell.parse() == Ok(number as f64)
+    };
+    record.iter().enumerate().all(counts)
 }
 
 /// A file of payloads.
@@ -376,11 +381,13 @@ mod tests {
             let payloads = written(&folder, "p.txt", lines);
             assert!(refused(&vectors, 2, Some(&payloads), text).contains(part), "{part}");
         }
-        // pandas numbers columns without names. Decimal points identify a vector.
-        let counted = written(&folder, "c.csv", "0,1\n3.5,4.5\n");
-        assert!(refused(&counted, 2, None, Payload::Rows).contains("counts columns"));
-        assert!(read_vector(&counted, 2).unwrap_err().to_string().contains("counts columns"));
-        let pointed = written(&folder, "c.csv", "0.0,1\n0,1\n");
+        // pandas numbers columns without names, also as decimals. Exponents identify a vector.
+        for counted in ["0,1\n3.5,4.5\n", "0.0,1.0\n3.5,4.5\n"] {
+            let counted = written(&folder, "c.csv", counted);
+            assert!(refused(&counted, 2, None, Payload::Rows).contains("counts columns"));
+            assert!(read_vector(&counted, 2).unwrap_err().to_string().contains("counts columns"));
+        }
+        let pointed = written(&folder, "c.csv", "0e0,1\n0,1\n");
         let mut records = FileRecords::open(&pointed, 2, None, Payload::Rows).unwrap();
         assert_eq!(records.next(9).unwrap().vectors, [0.0, 1.0, 0.0, 1.0]);
         let bad = written(&folder, "b.csv", "1,2\n3,x\n");
