@@ -151,13 +151,24 @@ def build_ntt() -> list[str]:
     return [str(target / "release" / "sudare-peer-ntt")]
 
 
+def has_ifma() -> bool:
+    """True if programs may use AVX-512 IFMA: the processor has it, and `SUDARE_ISA` does not exclude it."""
+    if os.environ.get("SUDARE_ISA", "avx512ifma") != "avx512ifma":
+        return False
+    try:
+        return "avx512ifma" in Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+
+
 def build_poulpy() -> list[str]:
-    target = BUILD_DIR / "poulpy"
-    # A file in the directory names the compiler and the instruction set.
+    backend = "avx512ifma" if has_ifma() else "avx2"
+    target = BUILD_DIR / f"poulpy-{backend}"
+    # The directory specifies the compiler and the instructions.
     overriding = ("RUSTUP_TOOLCHAIN", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS")
     env = {name: value for name, value in os.environ.items() if name not in overriding}
-    command = ["cargo", "build", "--release", "--locked", "--target-dir", str(target)]
-    _build(command, HERE / "poulpy", env)
+    command = ["cargo", "build", "--release", "--locked", "--no-default-features", "--features", backend]
+    _build([*command, "--target-dir", str(target)], HERE / "poulpy", env)
     return [str(target / "release" / "sudare-peer-poulpy")]
 
 

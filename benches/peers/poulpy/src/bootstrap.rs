@@ -19,10 +19,10 @@ use poulpy_core::layouts::{GGLWEInfos, GLWESwitchingKey, GLWETensorKeyPrepared, 
 use poulpy_core::{
     GLWEAutomorphismKeyEncryptSk, GLWESwitchingKeyEncryptSk, GLWETensorKeyEncryptSk,
 };
-use poulpy_cpu_avx512::{NTT3x42CIIfma, NTT3x42Ifma};
 use poulpy_hal::api::{ScratchOwnedAlloc, ScratchOwnedBorrow};
 use poulpy_hal::layouts::{Backend, Module, ScratchArena, ScratchOwned};
 
+use crate::backend::{Cpu, RealCpu};
 use crate::client::{Client, random};
 use crate::{Key, Times, keys_field};
 
@@ -32,9 +32,9 @@ const FAILURE_BITS: usize = 128;
 /// Bits below the preset's precision, the least of all slots, that a right result may be.
 const MARGIN_BITS: f64 = 4.0;
 
-type Owned = <NTT3x42Ifma as Backend>::OwnedBuf;
-type Word = <NTT3x42Ifma as Backend>::ZnxWord;
-type Keys<B> = BootstrappingKeysPrepared<Owned, NTT3x42Ifma, B>;
+type Owned = <Cpu as Backend>::OwnedBuf;
+type Word = <Cpu as Backend>::ZnxWord;
+type Keys<B> = BootstrappingKeysPrepared<Owned, Cpu, B>;
 
 fn preset(name: &str) -> Result<BootstrappingPreset> {
     let (base, powers_of_two) = match name.strip_suffix("+pow2") {
@@ -48,32 +48,32 @@ fn preset(name: &str) -> Result<BootstrappingPreset> {
         .find(|preset| preset.name() == base)
         .with_context(|| format!("unknown set {name}; there are {}", names.join(", ")))?;
     let preset = if powers_of_two { preset.with_power_of_two_keys()? } else { preset.clone() };
-    preset.with_backend_base2k::<NTT3x42Ifma, NTT3x42CIIfma>(FAILURE_BITS)
+    preset.with_backend_base2k::<Cpu, RealCpu>(FAILURE_BITS)
 }
 
 /// What a bootstrapping needs beside the ciphertexts.
 enum Circuit {
     Standard {
         context: Context64,
-        keys: Keys<NTT3x42Ifma>,
+        keys: Keys<Cpu>,
     },
     /// The reduction runs on the conjugate-invariant ring.
     Invariant {
-        ci: Module<NTT3x42CIIfma>,
+        ci: Module<RealCpu>,
         context: Context64,
-        keys: Keys<NTT3x42CIIfma>,
-        scratch: ScratchOwned<NTT3x42CIIfma>,
+        keys: Keys<RealCpu>,
+        scratch: ScratchOwned<RealCpu>,
     },
 }
 
-type Context64 = BootstrappingContextPrepared<NTT3x42Ifma, f64>;
+type Context64 = BootstrappingContextPrepared<Cpu, f64>;
 
 /// Prepares keys one at a time and drops each raw one, so that few are in memory twice.
 fn prepare_keys<B: Backend>(
     raw: BootstrappingKeySet<Owned, Word>,
-    module: &Module<NTT3x42Ifma>,
+    module: &Module<Cpu>,
     tensor_key: GLWETensorKeyPrepared<Owned, B>,
-    scratch: &mut ScratchArena<'_, NTT3x42Ifma>,
+    scratch: &mut ScratchArena<'_, Cpu>,
 ) -> Keys<B> {
     let mut rotation_keys = HashMap::with_capacity(raw.rotation_keys.len());
     for (element, key) in raw.rotation_keys {
@@ -119,9 +119,9 @@ struct SetUp {
 /// The circuit and the scratch memory of its bootstrapping.
 fn set_up(
     preset: &BootstrappingPreset,
-    module: &Module<NTT3x42Ifma>,
+    module: &Module<Cpu>,
     client: &Client,
-) -> Result<(Circuit, ScratchOwned<NTT3x42Ifma>, SetUp)> {
+) -> Result<(Circuit, ScratchOwned<Cpu>, SetUp)> {
     let (plan, layouts, base2k) = (preset.plan(), preset.keys_layout(), preset.base2k().into());
     let (input, output) = (preset.input_layout(), preset.bootstrap_layout());
     let (mut secrets, mut errors, mut masks) = (random(), random(), random());
@@ -129,17 +129,17 @@ fn set_up(
     if plan.eval_mod_ring() == EvalModRing::Standard {
         let context = {
             let bytes = Context64::compile_unprepared_tmp_bytes(module, plan)?;
-            let mut scratch = ScratchOwned::<NTT3x42Ifma>::alloc(bytes);
+            let mut scratch = ScratchOwned::<Cpu>::alloc(bytes);
             let context =
                 Context64::compile_unprepared(module, base2k, plan, &mut scratch.borrow())?;
             let bytes = context.prepare_tmp_bytes(module);
-            let mut scratch = ScratchOwned::<NTT3x42Ifma>::alloc(bytes);
+            let mut scratch = ScratchOwned::<Cpu>::alloc(bytes);
             context.prepare(module, &mut scratch.borrow())?
         };
         let prepare = start.elapsed();
         let start = Instant::now();
         let bytes = generate_bytes(preset, module).max(layouts.prepare_tmp_bytes(module));
-        let mut scratch = ScratchOwned::<NTT3x42Ifma>::alloc(bytes);
+        let mut scratch = ScratchOwned::<Cpu>::alloc(bytes);
         let raw = plan.generate_keys(
             module,
             secret,
@@ -158,24 +158,24 @@ fn set_up(
         return Ok((circuit, ScratchOwned::alloc(bytes), SetUp { keygen, prepare, key_bytes }));
     }
 
-    let ci = Module::<NTT3x42CIIfma>::new(preset.n() as u64);
+    let ci = Module::<RealCpu>::new(preset.n() as u64);
     let context = {
         let (bytes, bytes_ci) = Context64::compile_ci_unprepared_tmp_bytes(module, &ci, plan)?;
-        let mut scratch = ScratchOwned::<NTT3x42Ifma>::alloc(bytes);
-        let mut scratch_ci = ScratchOwned::<NTT3x42CIIfma>::alloc(bytes_ci);
+        let mut scratch = ScratchOwned::<Cpu>::alloc(bytes);
+        let mut scratch_ci = ScratchOwned::<RealCpu>::alloc(bytes_ci);
         let (scratch, scratch_ci) = (&mut scratch.borrow(), &mut scratch_ci.borrow());
         let context =
             Context64::compile_ci_unprepared(module, &ci, base2k, plan, scratch, scratch_ci)?;
         let bytes = context.prepare_tmp_bytes(module);
-        let mut scratch = ScratchOwned::<NTT3x42Ifma>::alloc(bytes);
+        let mut scratch = ScratchOwned::<Cpu>::alloc(bytes);
         context.prepare(module, &mut scratch.borrow())?
     };
     let prepare = start.elapsed();
     let start = Instant::now();
     let (generate, generate_ci) = layouts.generate_ci_tmp_bytes(module, &ci);
     let (bytes, bytes_ci) = layouts.prepare_ci_tmp_bytes(module, &ci);
-    let mut scratch = ScratchOwned::<NTT3x42Ifma>::alloc(bytes.max(generate));
-    let mut scratch_ci = ScratchOwned::<NTT3x42CIIfma>::alloc(bytes_ci.max(generate_ci));
+    let mut scratch = ScratchOwned::<Cpu>::alloc(bytes.max(generate));
+    let mut scratch_ci = ScratchOwned::<RealCpu>::alloc(bytes_ci.max(generate_ci));
     let raw = plan.generate_keys_ci(
         module,
         &ci,
@@ -199,7 +199,7 @@ fn set_up(
 }
 
 /// Scratch of key generation: the largest encryption of a key, beside an ephemeral secret.
-fn generate_bytes(preset: &BootstrappingPreset, module: &Module<NTT3x42Ifma>) -> usize {
+fn generate_bytes(preset: &BootstrappingPreset, module: &Module<Cpu>) -> usize {
     let layouts = preset.keys_layout();
     let mut bytes = module.glwe_tensor_key_encrypt_sk_tmp_bytes(&layouts.tensor_key);
     for layout in layouts.rotation_keys.values() {
@@ -217,10 +217,10 @@ fn generate_bytes(preset: &BootstrappingPreset, module: &Module<NTT3x42Ifma>) ->
 impl Circuit {
     fn bootstrap(
         &mut self,
-        module: &Module<NTT3x42Ifma>,
-        output: &mut CKKSCiphertextOwned<NTT3x42Ifma>,
-        input: &CKKSCiphertextOwned<NTT3x42Ifma>,
-        scratch: &mut ScratchOwned<NTT3x42Ifma>,
+        module: &Module<Cpu>,
+        output: &mut CKKSCiphertextOwned<Cpu>,
+        input: &CKKSCiphertextOwned<Cpu>,
+        scratch: &mut ScratchOwned<Cpu>,
     ) -> Result<()> {
         let scratch = &mut scratch.borrow();
         match self {
@@ -239,11 +239,8 @@ impl Circuit {
 }
 
 /// Bytes of the prepared keys.
-fn key_bytes<B: Backend>(module: &Module<NTT3x42Ifma>, keys: &Keys<B>) -> usize {
-    fn total<K: GGLWEInfos>(
-        module: &Module<NTT3x42Ifma>,
-        keys: impl IntoIterator<Item = K>,
-    ) -> usize {
+fn key_bytes<B: Backend>(module: &Module<Cpu>, keys: &Keys<B>) -> usize {
+    fn total<K: GGLWEInfos>(module: &Module<Cpu>, keys: impl IntoIterator<Item = K>) -> usize {
         keys.into_iter().map(|key| module.gglwe_prepared_bytes_of_from_infos(&key)).sum()
     }
     let encapsulation = keys.encapsulation_keys.iter();
@@ -290,7 +287,7 @@ pub fn run(name: &str, runs: usize) -> Result<()> {
     let preset = preset(name)?;
     let invariant = preset.plan().eval_mod_ring() != EvalModRing::Standard;
     let degree = if invariant { 2 * preset.n() } else { preset.n() };
-    let module = Module::<NTT3x42Ifma>::new(degree as u64);
+    let module = Module::<Cpu>::new(degree as u64);
     let (input_layout, output_layout) = (preset.input_layout(), preset.bootstrap_layout());
     let mut client = Client::new(&module, &output_layout, preset.dense_secret_hamming_weight());
     let (mut circuit, mut scratch, set_up) = set_up(&preset, &module, &client)?;

@@ -10,10 +10,11 @@ use poulpy_core::api::{GLWESecretPreparedFactory, GLWESecretSampling};
 use poulpy_core::layouts::{
     BackendGLWESecret, BackendGLWESecretPrepared, GLWESecretAlloc, LWEInfos,
 };
-use poulpy_cpu_avx512::NTT3x42Ifma;
 use poulpy_hal::api::{ScratchOwnedAlloc, ScratchOwnedBorrow};
 use poulpy_hal::layouts::{Module, ScratchOwned};
 use poulpy_hal::source::Source;
+
+use crate::backend::Cpu;
 
 /// Bits above the scale that decrypted values have.
 const INTEGER_BITS: usize = 8;
@@ -80,15 +81,15 @@ impl Slots {
 }
 
 pub struct Client<'a> {
-    module: &'a Module<NTT3x42Ifma>,
-    pub raw_secret: BackendGLWESecret<NTT3x42Ifma>,
-    secret: BackendGLWESecretPrepared<NTT3x42Ifma>,
+    module: &'a Module<Cpu>,
+    pub raw_secret: BackendGLWESecret<Cpu>,
+    secret: BackendGLWESecretPrepared<Cpu>,
     source: Source,
 }
 
 impl<'a> Client<'a> {
     /// A fresh ternary secret of the given weight for ciphertexts of the layout.
-    pub fn new(module: &'a Module<NTT3x42Ifma>, layout: &CKKSLayout, weight: usize) -> Self {
+    pub fn new(module: &'a Module<Cpu>, layout: &CKKSLayout, weight: usize) -> Self {
         let mut source = random();
         let mut raw_secret = module.glwe_secret_alloc_from_infos(&layout.glwe_layout);
         module.glwe_secret_fill_ternary_hw(&mut raw_secret, weight, &mut source);
@@ -98,10 +99,7 @@ impl<'a> Client<'a> {
     }
 
     /// Encrypts fresh slots.
-    pub fn encrypt(
-        &mut self,
-        layout: &CKKSLayout,
-    ) -> Result<(Slots, CKKSCiphertextOwned<NTT3x42Ifma>)> {
+    pub fn encrypt(&mut self, layout: &CKKSLayout) -> Result<(Slots, CKKSCiphertextOwned<Cpu>)> {
         let module = self.module;
         let slots = Slots::random(layout.n().as_usize() / 2, &mut self.source);
         let mut plaintext = module.ckks_plaintext_alloc_from_slots(
@@ -111,7 +109,7 @@ impl<'a> Client<'a> {
         );
         plaintext.set_meta(layout.meta());
         let bytes = encoding_bytes(module, &slots).max(module.ckks_encrypt_sk_tmp_bytes(layout));
-        let mut scratch = ScratchOwned::<NTT3x42Ifma>::alloc(bytes);
+        let mut scratch = ScratchOwned::<Cpu>::alloc(bytes);
         module.ckks_encode_slots_host_into(
             &mut plaintext,
             &slots.re,
@@ -131,7 +129,7 @@ impl<'a> Client<'a> {
         Ok((slots, ciphertext))
     }
 
-    pub fn decrypt(&self, ciphertext: &CKKSCiphertextOwned<NTT3x42Ifma>) -> Result<Slots> {
+    pub fn decrypt(&self, ciphertext: &CKKSCiphertextOwned<Cpu>) -> Result<Slots> {
         let module = self.module;
         let mut slots = Slots::zero(ciphertext.n().as_usize() / 2);
         let bits = ciphertext.log_delta() + ciphertext.log_budget().min(INTEGER_BITS);
@@ -143,7 +141,7 @@ impl<'a> Client<'a> {
         plaintext.set_meta(ciphertext.meta());
         let bytes = encoding_bytes(module, &slots)
             .max(module.ckks_decrypt_tmp_bytes(&plaintext, ciphertext));
-        let mut scratch = ScratchOwned::<NTT3x42Ifma>::alloc(bytes);
+        let mut scratch = ScratchOwned::<Cpu>::alloc(bytes);
         module.ckks_decrypt(&mut plaintext, ciphertext, &self.secret, &mut scratch.borrow())?;
         module.ckks_decode_slots_host_into(
             &plaintext,
@@ -155,6 +153,6 @@ impl<'a> Client<'a> {
     }
 }
 
-fn encoding_bytes(module: &Module<NTT3x42Ifma>, slots: &Slots) -> usize {
-    CKKSEncodingHostOps::<NTT3x42Ifma, f64>::ckks_encoding_host_tmp_bytes(module, slots.re.len())
+fn encoding_bytes(module: &Module<Cpu>, slots: &Slots) -> usize {
+    CKKSEncodingHostOps::<Cpu, f64>::ckks_encoding_host_tmp_bytes(module, slots.re.len())
 }

@@ -8,11 +8,11 @@ use poulpy_core::layouts::{
     GLWETensorKeyAlloc, GLWETensorKeyLayout, LWEInfos, Rank, TorusPrecision,
 };
 use poulpy_core::{GLWEAutomorphismKeyEncryptSk, GLWETensorKeyEncryptSk};
-use poulpy_cpu_avx512::NTT3x42Ifma;
 use poulpy_hal::api::{ScratchOwnedAlloc, ScratchOwnedBorrow};
 use poulpy_hal::layouts::{Module, ScratchOwned};
 use std::collections::HashMap;
 
+use crate::backend::Cpu;
 use crate::client::{Client, random};
 use crate::{Key, Times, keys_field};
 
@@ -84,7 +84,7 @@ pub fn run(set: &Set, ops: &[String], runs: usize) -> Result<()> {
     if let Some(op) = ops.iter().find(|op| !OPS.contains(&op.as_str())) {
         bail!("unknown operation {op}; there are {}", OPS.join(", "));
     }
-    let module = Module::<NTT3x42Ifma>::new(1 << set.log_n);
+    let module = Module::<Cpu>::new(1 << set.log_n);
     let (layout, tensor, rotation) = (set.layout(), set.tensor_key(), set.rotation_key());
     let mut client = Client::new(&module, &layout, WEIGHT);
     let (mut errors, mut masks) = (random(), random());
@@ -97,7 +97,7 @@ pub fn run(set: &Set, ops: &[String], runs: usize) -> Result<()> {
         module.ckks_mul_tmp_bytes(&layout, &layout, &layout, &tensor),
         module.ckks_rotate_tmp_bytes(&layout, &rotation),
     ];
-    let mut scratch = ScratchOwned::<NTT3x42Ifma>::alloc(bytes.into_iter().fold(0, usize::max));
+    let mut scratch = ScratchOwned::<Cpu>::alloc(bytes.into_iter().fold(0, usize::max));
     let tensor_key = {
         let mut raw = module.glwe_tensor_key_alloc_from_infos(&tensor);
         let secret = &client.raw_secret;

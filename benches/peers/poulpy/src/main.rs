@@ -4,6 +4,7 @@
 //! Inputs are drawn afresh in every run of the program. Every result is decrypted and compared with
 //! what it should be; a wrong one makes the exit status 1.
 
+mod backend;
 mod bootstrap;
 mod client;
 mod leveled;
@@ -12,13 +13,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use backend::INSTRUCTION_SET;
 
 const USAGE: &str = "usage: sudare-peer-poulpy --params SET [--ops mul_rescale,rotate] [--runs 5] \
                      [--threads 1]\nwith n15-q610 or n16-d24 for SET, or a bootstrapping preset of \
                      the library, +pow2 behind it for keys of power-of-two rotations alone";
 const LIBRARY_VERSION: &str = "0.10.0";
-/// The backend is compiled for it.
-const INSTRUCTION_SET: &str = "avx512ifma";
 
 /// Shortest time over which one run averages; far above the clock's resolution.
 const MIN_RUN: Duration = Duration::from_millis(2);
