@@ -12,6 +12,7 @@
 //! the number of rows.
 
 use crate::{
+    clear::model::csv_text,
     error::{Error, Result},
     exact_files,
     key::Key,
@@ -560,19 +561,13 @@ pub fn prediction_names(setup: &Setup) -> Vec<String> {
     }
 }
 
-/// Returns a table of numbers as the text of a CSV file.
-#[must_use]
-pub fn csv(columns: &[String], rows: &[Vec<f64>]) -> String {
-    let cell = |name: &String| match name.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", name.replace('"', "\"\"")),
-        false => name.clone(),
-    };
-    let mut text = columns.iter().map(cell).collect::<Vec<_>>().join(",") + "\n";
-    for row in rows {
-        text += &row.iter().map(f64::to_string).collect::<Vec<_>>().join(",");
-        text.push('\n');
-    }
-    text
+/// Returns a table of numbers as the text of a CSV file. Names come from a model that others made,
+/// so spreadsheets must not read them as formulas.
+///
+/// # Errors
+/// See [`csv_text`].
+pub fn csv(columns: &[String], rows: &[Vec<f64>]) -> Result<String> {
+    csv_text(columns, rows.iter().map(|row| row.iter().map(f64::to_string).collect()))
 }
 
 /// The paths of the secret, the public and the evaluation key in a directory.

@@ -388,7 +388,7 @@ fn decrypt(args: &DecryptArgs, output: Output) -> Result<()> {
     let found = trees::read_scores(&secret, open(&args.input)?, &args.input)?;
     let columns = trees::prediction_names(&secret.session.setup);
     let rows: Vec<Vec<f64>> = found.chunks_exact(columns.len()).map(<[f64]>::to_vec).collect();
-    let table = trees::csv(&columns, &rows);
+    let table = trees::csv(&columns, &rows)?;
     match &args.output {
         Some(path) => {
             files::write_text(path, &table, args.force)?;

@@ -98,5 +98,8 @@ fn plans_and_labels_are_checked() {
         assert!(text.contains(from), "{from}");
         assert_eq!(read(&text.replacen(from, to, 1)).unwrap_err().kind(), kind, "{to}");
     }
-    assert_eq!(csv(&["a,b".into(), "c\"".into()], &[vec![1.0, 0.5]]), "\"a,b\",\"c\"\"\"\n1,0.5\n");
+    let table = csv(&["a,b".into(), "c\"".into()], &[vec![1.0, 0.5]]).unwrap();
+    assert_eq!(table, "\"a,b\",\"c\"\"\"\n1,0.5\n");
+    let formula = csv(&["=1+1".into()], &[vec![-1.0]]).unwrap();
+    assert!(!formula.starts_with('=') && formula.ends_with("\n-1\n"), "{formula:?}");
 }
