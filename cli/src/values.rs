@@ -92,20 +92,10 @@ fn missing(text: &str) -> Result<ColumnMissing, &'static str> {
         Some((column, rule)) => (Some(column.to_owned()), rule),
         None => (None, text),
     };
-    let rule = match rule {
-        "refuse" => Missing::Refuse,
-        "mean" => Missing::Mean,
-        "median" => Missing::Median,
-        "most-frequent" => Missing::MostFrequent,
-        "drop" => Missing::Drop,
-        "flag" => Missing::Flag,
-        _ => {
-            return Err(
-                "expected refuse, mean, median, most-frequent, drop or flag, with the name of a column \
-                 first if it is for that column alone, such as age=median",
-            );
-        }
-    };
+    let rule = Missing::named(rule).ok_or(
+        "expected refuse, mean, median, most-frequent, drop or flag, with the name of a column first \
+         if it is for that column alone, such as age=median",
+    )?;
     Ok(ColumnMissing { column, rule })
 }
 

@@ -171,15 +171,9 @@ impl Rules {
 
 /// Reads a treatment of missing values.
 fn missing_rule(text: &str) -> Result<Missing> {
-    match text {
-        "refuse" => Ok(Missing::Refuse),
-        "mean" => Ok(Missing::Mean),
-        "median" => Ok(Missing::Median),
-        "most_frequent" | "most-frequent" => Ok(Missing::MostFrequent),
-        "drop" => Ok(Missing::Drop),
-        "flag" => Ok(Missing::Flag),
-        found => Err(choice("missing", found, "refuse, mean, median, most_frequent, drop or flag")),
-    }
+    // Python spells names with underscores.
+    Missing::named(&text.replace('_', "-"))
+        .ok_or_else(|| choice("missing", text, "refuse, mean, median, most_frequent, drop or flag"))
 }
 
 /// Reads a part of dates.

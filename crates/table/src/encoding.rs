@@ -48,6 +48,27 @@ pub enum Missing {
 }
 
 impl Missing {
+    /// All treatments.
+    pub const ALL: [Self; 6] =
+        [Self::Refuse, Self::Mean, Self::Median, Self::MostFrequent, Self::Drop, Self::Flag];
+
+    /// Returns the name of the treatment, as options of the command have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Mean => "mean",
+            Self::Median => "median",
+            Self::MostFrequent => "most-frequent",
+            Self::Drop => "drop",
+            Self::Flag => "flag",
+        }
+    }
+
+    /// Returns the treatment of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|missing| missing.name() == name)
+    }
+
     /// Returns whether missing values are replaced.
     pub fn fills(self) -> bool {
         !matches!(self, Self::Refuse | Self::Drop)

@@ -189,10 +189,10 @@ pub fn words(options: &EncodingOptions) -> Vec<String> {
         words.extend(["--dates".to_owned(), format!("{column}={}", parts.join(","))]);
     }
     for (column, rule) in missing_of {
-        words.extend(["--missing".to_owned(), format!("{column}={}", rule_name(*rule))]);
+        words.extend(["--missing".to_owned(), format!("{column}={}", rule.name())]);
     }
     let others = [
-        ("--missing", (*missing != Missing::Refuse).then(|| rule_name(*missing).to_owned())),
+        ("--missing", (*missing != Missing::Refuse).then(|| missing.name().to_owned())),
         ("--unseen", (*unseen == Unseen::Zero).then(|| "zero".to_owned())),
         ("--rare", (*rare > 0).then(|| rare.to_string())),
     ];
@@ -200,18 +200,6 @@ pub fn words(options: &EncodingOptions) -> Vec<String> {
         words.extend(value.into_iter().flat_map(|value| [option.to_owned(), value]));
     }
     words
-}
-
-/// Returns the word of the command for a treatment of missing values.
-fn rule_name(missing: Missing) -> &'static str {
-    match missing {
-        Missing::Refuse => "refuse",
-        Missing::Mean => "mean",
-        Missing::Median => "median",
-        Missing::MostFrequent => "most-frequent",
-        Missing::Drop => "drop",
-        Missing::Flag => "flag",
-    }
 }
 
 /// Writes a name for a list of names between commas.
