@@ -59,7 +59,7 @@ pub struct NetworkKeys {
     ready: Arc<Mutex<Option<Ready>>>,
 }
 
-/// What the runs of a plan have in common.
+/// State that the runs of a plan share.
 #[derive(Clone)]
 struct Ready {
     plan: Arc<Plan>,

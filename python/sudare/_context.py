@@ -12,7 +12,7 @@ from sudare import _native, errors
 from sudare._array import EncryptedArray
 from sudare._encrypted import natives
 from sudare._explain import Explanation, Input, Output, Program, Shapes, record
-from sudare._keys import ContextOf, KeysOf
+from sudare._keys import KeysOf, SimulatingContextOf
 from sudare._native import EvaluationKeys, Op, PublicKey, SecretKey
 from sudare._plain import (
     Floats,
@@ -37,7 +37,7 @@ class Keys(KeysOf[PublicKey, EvaluationKeys, SecretKey]):
 
 
 class Context(
-    ContextOf[Keys, _native.Parameters, PublicKey, EvaluationKeys, SecretKey]
+    SimulatingContextOf[Keys, _native.Parameters, PublicKey, EvaluationKeys, SecretKey]
 ):
     """Computes with encrypted arrays of real numbers under one key.
 
@@ -71,7 +71,6 @@ class Context(
     _check_pair: ClassVar[Any] = staticmethod(_native.check_pair)
     _generate: ClassVar[Any] = staticmethod(_native.generate_keys)
     _started: _native.Engine | None
-    _mode: Literal["execute", "simulate"]
 
     def __init__(
         self,
@@ -192,21 +191,6 @@ class Context(
         context = cls._with(plan, progress, None, mode)
         context._shares = share_bits is not None
         return context
-
-    @property
-    def mode(self) -> Literal["execute", "simulate"]:
-        """`execute` or `simulate`."""
-        return self._mode
-
-    @property
-    def keys(self) -> Keys:
-        """The keys. The first call makes them."""
-        if self._mode == "simulate":
-            raise errors.of_kind(
-                "Simulation",
-                "simulation encrypts nothing, so there are no keys: use mode='execute'",
-            )
-        return super().keys
 
     @property
     def _engine(self) -> _native.Engine:
@@ -438,18 +422,6 @@ class Context(
         trace, outputs = record(program, shapes)
         measured = trace.measure(outputs, plan, assume_intervals=assume_intervals)
         return Explanation.of(measured)
-
-    @property
-    def can_decrypt(self) -> bool:
-        """True if the secret key is present."""
-        return self._mode == "execute" and super().can_decrypt
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self._mode == "simulate":
-            raise errors.of_kind(
-                "SecretKeyPickle", "a simulation stays in its process: make another one there"
-            )
-        return super().__reduce__()
 
     def _facts(self) -> dict[str, str]:
         found = self._parameters

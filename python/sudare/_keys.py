@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from sudare import _native, errors
 from sudare._plain import shown, string
@@ -224,6 +224,39 @@ class ContextOf(Generic[_K, _N, _P, _E, _S]):
         """Returns the same context without the secret key. It computes, can be pickled, and cannot
         decrypt."""
         return _restore(type(self), self.keys.evaluation, self.keys.public, self._shares)
+
+
+class SimulatingContextOf(ContextOf[_K, _N, _P, _E, _S]):
+    """A context that encrypts, or runs programs in the clear."""
+
+    _mode: Literal["execute", "simulate"] = "execute"
+
+    @property
+    def mode(self) -> Literal["execute", "simulate"]:
+        """`execute` or `simulate`."""
+        return self._mode
+
+    @property
+    def keys(self) -> _K:
+        """The keys. The first call makes them."""
+        if self._mode == "simulate":
+            raise errors.of_kind(
+                "Simulation",
+                "simulation encrypts nothing, so there are no keys: use mode='execute'",
+            )
+        return super().keys
+
+    @property
+    def can_decrypt(self) -> bool:
+        """True if the secret key is present."""
+        return self._mode == "execute" and super().can_decrypt
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._mode == "simulate":
+            raise errors.of_kind(
+                "SecretKeyPickle", "a simulation stays in its process: make another one there"
+            )
+        return super().__reduce__()
 
 
 _C = TypeVar("_C", bound=ContextOf[Any, Any, Any, Any, Any])

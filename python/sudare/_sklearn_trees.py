@@ -56,7 +56,7 @@ def _description(
 
 
 def _averaged(model: Any, estimators: list[Any]) -> dict[str, Any]:
-    """Describes the mean of trees. A classifier with two classes has one score, that of the second."""
+    """Describes the mean of trees. A classifier with two classes has one score, for the second class."""
     share = 1.0 / len(estimators)
     classes = len(getattr(model, "classes_", []))
     if classes == 1:

@@ -18,7 +18,7 @@ from sudare._integer_context import (
     IntegerExplanation,
     IntegerKeys,
 )
-from sudare._keys import ContextOf
+from sudare._keys import SimulatingContextOf
 from sudare._native import IntegerEvaluationKeys, IntegerPublicKey, IntegerSecretKey
 from sudare._plain import flag, items, optional, path_of, several, shown, string, whole
 from sudare._progress import Progress
@@ -67,7 +67,7 @@ class WordExplanation(Facts):
 
 
 class WordContext(
-    ContextOf[
+    SimulatingContextOf[
         IntegerKeys,
         _native.IntegerParameters,
         IntegerPublicKey,
@@ -107,7 +107,6 @@ class WordContext(
     _check_pair: ClassVar[Any] = staticmethod(_native.check_integer_pair)
     _generate: ClassVar[Any] = staticmethod(_native.generate_integer_keys)
     _started: _native.WordEngine | None
-    _mode: Literal["execute", "simulate"] = "execute"
     _dtype: np.dtype[Any] | None = None
     _digit_bits: int = 4
     _needs: WordNeeds | None = None
@@ -279,21 +278,6 @@ class WordContext(
             return self._started
 
     @property
-    def mode(self) -> Literal["execute", "simulate"]:
-        """`execute` or `simulate`."""
-        return self._mode
-
-    @property
-    def keys(self) -> IntegerKeys:
-        """The keys. The first call makes them."""
-        if self._mode == "simulate":
-            raise errors.of_kind(
-                "Simulation",
-                "simulation encrypts nothing, so there are no keys: use mode='execute'",
-            )
-        return super().keys
-
-    @property
     def dtype(self) -> np.dtype[Any] | None:
         """The type of the words that `encrypt` makes; `None` if they keep their type."""
         return self._dtype
@@ -388,10 +372,6 @@ class WordContext(
         return context
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._mode == "simulate":
-            raise errors.of_kind(
-                "SecretKeyPickle", "a simulation stays in its process: make another one there"
-            )
         return _restored, (super().__reduce__(), self._dtype, self._digit_bits, self._needs)
 
     def _facts(self) -> dict[str, str]:

@@ -310,7 +310,7 @@ def _dtype_with(kind: np.dtype[Any], other: object, op: str) -> np.dtype[Any]:
 
 
 def _operands(op: str, *given: object) -> list[Any]:
-    """Returns operands of one type, of which one or more are encrypted."""
+    """Returns operands of one type. One or more are encrypted."""
     encrypted = [x for x in given if isinstance(x, EncryptedWords)]
     if not encrypted:
         raise errors.UnsupportedError(

@@ -502,7 +502,7 @@ def test_fitted_activations_are_the_least_squares_of_numpy() -> None:
     expected = fit(numbers / size) @ last[0].T + last[1]
     network = relu.fitted(x, 15, margin=1.5)
     found = network.predict(x)
-    # The numbers are in bins of which each counts at its centre.
+    # The numbers are in bins, and each bin counts at its centre.
     assert np.abs(found - expected).max() < 2e-3 * np.abs(expected).max()
     assert 1e-4 < np.abs(found - relu.predict(x)).max() < 0.2 * np.abs(expected).max()
     plan = nn.plan(network, 1, calibration=x, precision_bits=12)

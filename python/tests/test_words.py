@@ -267,3 +267,12 @@ def test_programs_are_planned() -> None:
     for arguments in (([], []), ([3], []), ([3], ["float32"]), ([0], ["uint8"])):
         with pytest.raises(errors.Error):
             sudare.WordContext.for_program(program, *arguments)
+
+
+def test_simulations_have_no_keys() -> None:
+    ctx = sudare.WordContext(np.uint8, depth=1, mode="simulate")
+    assert not ctx.can_decrypt
+    with pytest.raises(sudare.errors.UnsupportedError, match="no keys"):
+        _ = ctx.keys
+    with pytest.raises(sudare.errors.Error, match="stays in its process"):
+        pickle.dumps(ctx)
