@@ -1,7 +1,7 @@
 //! Decision trees on encrypted rows: random forests and gradient boosted trees.
 //!
 //! The server has the model in the clear, and sees neither the rows nor the predictions. Each row is
-//! a slot, so one evaluation scores as many rows as a ciphertext has slots.
+//! a slot, so one evaluation scores a row for each slot of a ciphertext.
 //!
 //! | role | step |
 //! |---|---|

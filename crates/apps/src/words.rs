@@ -572,7 +572,7 @@ impl<D: Digits> Words<D> {
         }
         let half = radix.base() / 2;
         let place = a.planes.len() - 1;
-        // The bias of one type is exchanged for that of the other. At the top, its sign is free.
+        // The bias of the new type replaces the old one. At the top, its sign is free.
         let mut add = |i: usize, c: i64| {
             planes[i] = self.digits.sum(&[(&planes[i], 1)], c)?;
             Ok::<_, ArrayError>(())

@@ -165,7 +165,7 @@ function showModel({ target, classes, columns, rows }, file, called) {
   byId("model-text").textContent = `${called} predicts ${target} (${classes.join(", ")}) from ` +
     `${columns.join(", ")}. It was trained on ${rows} rows.`;
 }
-// Plans and problems are those of the fields as they were.
+// Plans and problems belong to the fields as they were.
 byId("choice").addEventListener("change", () => {
   hide(...LATER);
   byId("problem").replaceChildren();

@@ -233,7 +233,7 @@ impl Open {
 }
 
 impl Affine {
-    /// Forgets a step of which weights are multiples too large to be exact.
+    /// Forgets a step if weights are such large multiples of it that they are not exact.
     fn with_exact_step(mut self) -> Self {
         self.step = self.step.filter(|step| self.largest() <= LARGEST_MULTIPLE * step);
         self

@@ -14,7 +14,7 @@ use super::{affine::Stage, kernel::Kernel, map::Map};
 /// The slot of each feature of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// So many features one after the other.
+    /// This number of features, one after the other.
     Line(usize),
     Image(ImageLayout),
 }

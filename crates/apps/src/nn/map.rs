@@ -10,7 +10,7 @@ use super::{
 /// Maximum number of entries of a map.
 const MAX_ENTRIES: usize = 1 << 26;
 
-/// A linear map. Images keep their kernels, of which rows would be many copies.
+/// A linear map. Images keep their kernels, since rows would hold many copies of them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Map {
     Rows(Rows),

@@ -88,7 +88,7 @@ impl ForestPlan {
         Err(deep.unwrap_or(TreesError::Tolerance { tolerance, least }))
     }
 
-    /// Plans a forest under given parameters, such as those of keys that exist.
+    /// Plans a forest under given parameters, for example of existing keys.
     ///
     /// # Errors
     /// The errors of [`ForestPlan::new`]; [`TreesError::Library`] for parameters with too few levels

@@ -205,7 +205,7 @@ impl<D: Digits> Words<D> {
         let count = if kind.is_signed() { count.min(kind.bits() - 1) } else { count };
         let x = self.canonical(a)?;
         let planes = self.moved_down(&x, radix, count, places, |i, v| {
-            // Digits beyond the top are those of a number extended by its sign.
+            // Digits beyond the top extend the number by its sign.
             let flip = flipped(kind, radix, i);
             let own = v ^ flip;
             if flip != 0 && own >= flip { own - radix.base() } else { own }

@@ -13,7 +13,7 @@ const FEW: u128 = 4;
 /// A division of codes `u`: the quotient's code is `floor((u + added) / divisor) + restored`.
 struct Division {
     divisor: u128,
-    /// Added to the code, so that rounding down is that of the number itself.
+    /// Added to the code, so that rounding down rounds the number itself down.
     added: u128,
     /// Added to the quotient, modulo `2^w`.
     restored: u128,
@@ -24,7 +24,7 @@ struct Division {
 impl<D: Digits> Words<D> {
     /// Returns the quotients by a positive number, rounded down, as NumPy's `//` does.
     ///
-    /// The number is multiplied by a reciprocal of so many bits that the result is exact (T.
+    /// The number is multiplied by a reciprocal with enough bits for an exact result (T.
     /// Granlund, P. L. Montgomery, "Division by invariant integers using multiplication", PLDI
     /// 1994).
     ///

@@ -105,8 +105,8 @@ impl<D: Digits> Words<D> {
         sums.into_iter().zip(constants).map(sum).collect()
     }
 
-    /// Returns the digits in the other radix: nibbles of bytes, or bytes of nibbles, of which there
-    /// must be an even number. Digits are canonical.
+    /// Returns the digits in the other radix: nibbles of bytes, or bytes of an even
+    /// number of nibbles. Digits are canonical.
     pub(super) fn recoded(
         &self,
         planes: Vec<D::Plane>,

@@ -122,7 +122,7 @@ impl<A: Algebra> LinearTransform<A> {
         self.log_slots
     }
 
-    /// Returns the matrix whose result is that of this one rotated to the left by `columns`, below
+    /// Returns the matrix that rotates the result of this one to the left by `columns`, below
     /// the number of rows.
     #[must_use]
     pub(super) fn rotated(&self, columns: usize) -> Self {

@@ -64,7 +64,7 @@ impl Evaluator {
             if values.len() != slots {
                 return Err(Error::SlotMismatch { op: OP, found: values.len(), expected: slots });
             }
-            // Slots with a shorter period are those of a smaller ring.
+            // Slots with a shorter period belong to a smaller ring.
             let period = period(&values);
             let values = values[..period].iter().copied();
             self.encoder().polynomial(values, period, level, limbs, scale)

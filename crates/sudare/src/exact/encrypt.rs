@@ -242,7 +242,7 @@ fn content(params: &Params, phase: &RnsPoly<Coeff>, t: Modulus, measures: bool) 
     let reader = Reader::new(basis.tables(limbs).map(|table| *table.modulus()).collect(), t);
     let rows: Vec<&[u64]> = coeffs.rows().collect();
     let mut opened = Opened {
-        // Of its final size: growing would leave copies behind.
+        // Allocated at its final size: growing would leave copies behind.
         coeffs: Zeroizing::new(Vec::with_capacity(basis.n())),
         log2_largest: f64::NEG_INFINITY,
         log2_error: f64::NEG_INFINITY,

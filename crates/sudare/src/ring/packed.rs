@@ -136,7 +136,7 @@ pub struct RepeatPacker<'a> {
 }
 
 impl RepeatPacker<'_> {
-    /// Packs the next polynomial. If its runs are shorter than those of the polynomials before,
+    /// Packs the next polynomial. If its runs are shorter than in the polynomials before,
     /// these are stored by shorter runs as well.
     pub fn push(&mut self, poly: &RnsPoly<Eval>) {
         let found = par::map(poly.rows(), NttTable::found_repeats).into_iter().min().unwrap_or(0);

@@ -180,7 +180,7 @@ fn degree(log_n: u32) -> u32 {
 fn secret_entropy_bits(log_n: u32, secret: SecretDistribution) -> f64 {
     let n = degree(log_n);
     match secret {
-        // Of one piece, if it is shared.
+        // One piece of a shared secret.
         SecretDistribution::UniformTernary | SecretDistribution::SharedTernary { .. } => {
             f64::from(n) * real::log2(3.0)
         }

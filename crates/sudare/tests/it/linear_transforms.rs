@@ -161,7 +161,7 @@ fn bits_do_not_depend_on_threads_or_company() {
     }
 }
 
-/// Of every period, next to entries without one.
+/// Takes every period, and entries without one.
 #[test]
 fn diagonals_with_a_period_are_stored_by_it() {
     let params = params();

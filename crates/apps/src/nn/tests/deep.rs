@@ -139,8 +139,8 @@ fn residual_networks_keep_images_in_their_places() {
     let matrices: Vec<_> = plan.steps.iter().flat_map(|step| &step.matrices).collect();
     let offsets = |plan: &LinearPlan| plan.diagonals().offsets().len();
     let counts: Vec<_> = matrices.iter().map(|m| (m.log_slots, offsets(&m.plan))).collect();
-    // Three planes of 64 for four; a block within four planes; a stride into two planes of which each
-    // holds four channels, with its shortcut; the second convolution there; pool and dense layer.
+    // Three planes of 64 for four; a block within four planes; a stride into two planes of four
+    // channels each, with its shortcut; the second convolution there; pool and dense layer.
     assert_eq!(counts[0], ([8, 8], 36));
     assert_eq!(counts[1], ([8, 8], 36));
     assert_eq!((counts[2], counts[3]), (([8, 8], 36), ([8, 8], 1)));

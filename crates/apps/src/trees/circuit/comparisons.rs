@@ -20,7 +20,7 @@ use sudare::{
 /// A comparison of some digits of a code with a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    /// Number of digits. Comparisons of more digits are products of those of fewer, so it is first
+    /// Number of digits. Comparisons of more digits are products of shorter ones, so it is first
     /// in the order.
     digits: u32,
     /// The lowest digit.
@@ -81,7 +81,7 @@ impl Key {
 pub(super) struct Wanted {
     /// The comparison of each test.
     tests: Vec<Key>,
-    /// All comparisons, those of one digit first.
+    /// All comparisons, the ones of one digit first.
     all: BTreeSet<Key>,
     /// The number of values of each digit.
     values: Vec<u64>,

@@ -70,7 +70,7 @@ pub(super) enum Recipe {
     /// A sum of the values of leaves, weighted by the indicators of their paths.
     Flat,
     /// A sum of values of subtrees, multiplied by the indicators of paths of this number of tests.
-    /// Has a recipe for each subtree, of which leaves need none.
+    /// Has a recipe for each subtree except leaves.
     Split { depth: usize, below: Vec<Recipe> },
 }
 

@@ -15,9 +15,9 @@ const SPARSE: usize = 4;
 ///
 /// Offsets of images have gaps: a kernel reads a few neighbours in each of several planes. Baby
 /// steps are therefore any set, and only giant steps are a progression, by Horner's scheme. For
-/// each length of a turn, offsets that differ by turns form classes. In a class, a baby step covers
-/// as many neighbours as there are giant steps, from the first that is not covered yet, which takes
-/// the fewest baby steps.
+/// each length of a turn, offsets that differ by turns form classes. In a class, each baby step
+/// covers one neighbour for each giant step, from the first that is not covered yet. This takes the
+/// fewest baby steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Steps {
     slots: usize,
@@ -150,7 +150,7 @@ impl Classes {
         Self { turn, sorted }
     }
 
-    /// Returns the fewest baby steps that reach all distances in so many stages.
+    /// Returns the fewest baby steps that reach all distances in `giant` stages.
     fn babies(&self, giant: usize) -> impl Iterator<Item = usize> {
         let mut covered = None;
         let mut is_new = move |&(class, turns): &(usize, usize)| {
@@ -203,8 +203,8 @@ mod tests {
         }
     }
 
-    /// A kernel of three by three in each of 16 planes of 32 by 32: as many stages as planes and as
-    /// many baby steps as taps would need 9 and 16.
+    /// A kernel of three by three in each of 16 planes of 32 by 32: one stage for each plane and
+    /// one baby step for each tap would need 16 and 9.
     #[test]
     fn kernels_take_steps_by_planes() {
         let slots = 1usize << 14;

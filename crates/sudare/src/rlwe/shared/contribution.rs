@@ -84,7 +84,7 @@ impl Joined {
     pub fn share(self, commitments: &[Commitment], out: &mut impl Write) -> Result<Shared> {
         let Contribution { ceremony, party, .. } = &self.0;
         let parties = ceremony.sharing().parties();
-        // Whoever saw another share before publishing a digest could choose the joint key.
+        // A holder that saw another share before publishing a digest could choose the joint key.
         if commitments.len() != parties || commitments.get(*party) != Some(&self.commitment()?) {
             let problem = format!(
                 "a share is published after the digests of all {parties} key holders, its own among \

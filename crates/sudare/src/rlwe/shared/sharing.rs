@@ -10,9 +10,9 @@ use crate::{Error, Result, rlwe::SecretDistribution};
 pub struct Sharing {
     parties: usize,
     threshold: usize,
-    /// For each piece, the holders that lack it, as bits.
+    /// Holders that lack each piece, as bits.
     lacking: Vec<u128>,
-    /// For each piece, the holder that draws it.
+    /// Holder that draws each piece.
     dealers: Vec<usize>,
 }
 
@@ -155,7 +155,7 @@ fn pieces(parties: usize, threshold: usize) -> Option<usize> {
 fn subsets(parties: usize, size: usize) -> Vec<u128> {
     let end = 1_u128 << parties;
     let next = |set: &u128| {
-        // The next larger number with as many ones: Gosper's method.
+        // The next larger number with the same number of ones: Gosper's method.
         let lowest = set & set.wrapping_neg();
         let carried = set + lowest;
         Some(carried | ((set ^ carried) >> (2 + lowest.trailing_zeros()))).filter(|&set| set < end)
